@@ -391,7 +391,7 @@ def test_no_part_of_a_secret_is_left_where_an_error_is_cut() -> None:
     answers, key = doctor_checks.Answers(), "sk-" + "A1b2" * 12
     answers.results["config"] = {"config": {"mcp_servers": {"notes": {"command": "notes"}}}}
     answers.servers["notes"] = {"status": "failed", "error": "x" * 209 + f" {key}"}
-    found = doctor_checks.codex_findings(answers, [], {}, [])
+    found = list(doctor_checks.codex_findings(answers, [], {}, []))
     assert "A1b2" not in json.dumps(doctor_checks.as_json(found, None))
 
 

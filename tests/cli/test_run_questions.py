@@ -89,7 +89,7 @@ async def test_what_came_before_a_question_is_shown_before_it() -> None:
 async def test_ctrl_c_is_handled_between_updates_that_arrived_together() -> None:
     handled: list[int] = []
     asyncio.get_running_loop().call_soon(handled.append, signal.SIGINT)
-    await TextOutput(io.StringIO(), io.StringIO()).room()
+    await TextOutput(io.StringIO(), io.StringIO()).until_room()
     assert handled == [signal.SIGINT]
 
 

@@ -120,7 +120,7 @@ def test_a_call_of_an_agent_that_died_is_not_told_of_in_the_next_prompt() -> Non
         )
         raise ProcessExited("fox", 3, "")
     result: Any = SimpleNamespace(tool_calls={}, stop_reason="end_turn")
-    screen.result(result, result)
+    screen.result(result)
     assert err.getvalue() == "> ls\n"
 
 

@@ -12,7 +12,6 @@ import re
 import shlex
 import sys
 from collections import deque
-from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -34,7 +33,7 @@ from codex_acp.acp.types import (
     UserMessageChunkSessionUpdate,
 )
 from codex_acp.cli.command_arguments import CHOOSE, ChatOptions
-from codex_acp.cli.host import Host, log_level
+from codex_acp.cli.host import Host, log_level, settings_of
 from codex_acp.cli.logs import start_logging
 from codex_acp.cli.questions import Questions
 from codex_acp.cli.screen import TextOutput, is_terminal
@@ -46,7 +45,7 @@ from codex_acp.runtime.results import text_of
 from codex_acp.transport.shielding import run_loop
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
     from typing import TextIO
 
     from prompt_toolkit import Application
@@ -84,7 +83,8 @@ def chat(options: ChatOptions) -> int:
     start_logging(level, screen.write_log)
 
     async def main() -> int:
-        questions = Questions(screen, LineReader(), spec.name, alone)
+        # `in_terminal` hides the line that the person is typing.
+        questions = Questions(screen, LineReader(), spec.name, in_terminal)
         host = Host(options, spec, screen, None if options.list else questions)
         return await host.main(_Chat(options, spec, screen, host).converse)
 
@@ -306,7 +306,7 @@ class ChatCommands:
         elif name == "options":
             await self._options(rest)
         else:
-            await self._setting(name, _settings(self._session)[name], rest)
+            await self._setting(name, settings_of(self._session)[name], rest)
         return True
 
     async def _options(self, rest: Sequence[str]) -> None:
@@ -334,11 +334,6 @@ class ChatCommands:
         if not rest:
             for choice in setting.choices:
                 self._screen.list_entry(visible(choice.value), visible(choice.name))
-
-
-def _settings(session: Session) -> dict[str, Setting]:
-    options = session.options
-    return {"model": options.model, "mode": options.mode, "effort": options.thought_level}
 
 
 def _value(setting: Setting, word: str) -> str:
@@ -399,7 +394,7 @@ class ChatInput:
                     if warned and not self._session.default_buffer.text:
                         raise Leave from None
                     warned = True
-                    self._screen.ask("[Ctrl-C again leaves]\n")
+                    self._screen.write_now("[Ctrl-C again leaves]\n")
 
     async def number(self, question: str, most: int) -> int:
         """Ask for a number from 1 to ``most``; Enter is 1. Raises Leave."""
@@ -414,7 +409,7 @@ class ChatInput:
                     return 1
                 if text.isascii() and text.isdigit() and 1 <= int(text[:9]) <= most:
                     return int(text)
-                self._screen.ask(f"[a number from 1 to {most}]\n")
+                self._screen.write_now(f"[a number from 1 to {most}]\n")
 
     def _history(self) -> History:
         state = os.environ.get("XDG_STATE_HOME") or "~/.local/state"
@@ -428,13 +423,6 @@ class ChatInput:
             self._screen.note(f"what is typed is not kept: {visible(str(error))}")
             return InMemoryHistory()
         return FileHistory(str(path))
-
-
-@asynccontextmanager
-async def alone() -> AsyncIterator[None]:
-    """Hide the line that the person is typing while a question is asked."""
-    async with in_terminal():
-        yield
 
 
 class _Commands(Completer):
@@ -452,7 +440,7 @@ class _Commands(Completer):
             if name == "options":
                 values = [option.id for option in self._session.options.all]
             else:
-                setting = _settings(self._session).get(name)
+                setting = settings_of(self._session).get(name)
                 values = [] if setting is None else [choice.value for choice in setting.choices]
             for value in values:
                 if value.startswith(rest):

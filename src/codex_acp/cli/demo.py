@@ -426,12 +426,12 @@ class _Screen(TextOutput):
         self._wire = wire
         self.watched = out.isatty()
         """Whether the output is a terminal, where a person reads along."""
-        self.asked = ""
+        self.question = ""
         """Text of the open question."""
 
-    def ask(self, text: str) -> None:
-        self.asked += text
-        super().ask(text)
+    def write_now(self, text: str) -> None:
+        self.question += text
+        super().write_now(text)
 
     def update(self, update: Update, calls: Mapping[str, ToolCall]) -> None:
         """Show an update; with ``wire``, not the agent's text: the shown lines contain it."""
@@ -461,15 +461,15 @@ class _Typist(LineReader):
 
     async def line(self) -> str | None:
         await asyncio.sleep(PACE if self._screen.watched else 0)
-        if self._screen.asked.endswith(GOES_ON):  # a long question: Enter shows its next page
+        if self._screen.question.endswith(GOES_ON):  # a long question: Enter shows its next page
             typed = ""
         else:
             answer = self._answers.popleft() if self._answers else ""
-            choices = KEY.findall(self._screen.asked)
+            choices = KEY.findall(self._screen.question)
             keys = [key for key, words in choices if words.startswith(answer)]
             typed = keys[-1] if keys and answer else answer
-            self._screen.asked = ""
-        self._screen.ask(f"{typed}\n")
+            self._screen.question = ""
+        self._screen.write_now(f"{typed}\n")
         return typed
 
     def drop(self) -> None:

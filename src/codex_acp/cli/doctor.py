@@ -91,12 +91,11 @@ def doctor(options: DoctorOptions) -> int:
 class _Checks:
     """Runs checks within the time for all of them; keeps results that later checks need."""
 
-    codex: str | None = None
-    """Path of the Codex binary; None if it cannot be used."""
-    home = Home(None, None, usable=False, broken=True)
-
     def __init__(self, deadline: Deadline) -> None:
         self.deadline = deadline
+        self.codex: str | None = None
+        """Path of the Codex binary; None if it cannot be used."""
+        self.home = Home(None, None, usable=False, broken=True)
 
     def run(self, check: str, look: Callable[[], Iterable[Finding]]) -> Iterator[Finding]:
         """Yield the findings of ``look``; its exception, or the end of the time, is a finding."""
@@ -112,6 +111,7 @@ class _Checks:
 
 
 def _findings(options: DoctorOptions) -> Iterator[Finding]:
+    """Run the checks, in the report's order."""
     checks = _Checks(Deadline(WHOLE_SECONDS + (TURN_SECONDS if options.turn else 0)))
     yield from checks.run("python", look_at_python)
     yield from checks.run("command", _look_at_command)
@@ -121,8 +121,8 @@ def _findings(options: DoctorOptions) -> Iterator[Finding]:
         text = f"no temporary file can be made: {error.strerror or error}"
         yield problem("temporary", text, "make room, or set TMPDIR to a directory of yours")
     else:
-        yield from checks.run("codex", lambda: _find_codex(options.codex, checks))
-    yield from checks.run("codex_home", lambda: _find_home(checks))
+        yield from checks.run("codex", lambda: _look_at_codex(options.codex, checks))
+    yield from checks.run("codex_home", lambda: _look_at_home(checks))
     yield from checks.run("sessions", lambda: _look_at_open_sessions(checks))
     codex = checks.codex
     if codex is None:
@@ -135,13 +135,13 @@ def _findings(options: DoctorOptions) -> Iterator[Finding]:
         yield from checks.run("turn", lambda: [asyncio.run(look_at_turn(codex, checks.deadline))])
 
 
-def _find_codex(named: str | None, checks: _Checks) -> Iterator[Finding]:
-    found, binary = look_at_codex(named, checks.deadline)
+def _look_at_codex(named: str | None, checks: _Checks) -> Iterator[Finding]:
+    finding, binary = look_at_codex(named, checks.deadline)
     checks.codex = None if binary is None else binary.path
-    yield found
+    yield finding
 
 
-def _find_home(checks: _Checks) -> Iterator[Finding]:
+def _look_at_home(checks: _Checks) -> Iterator[Finding]:
     seconds = checks.deadline.left(CHECK_SECONDS)
     try:
         findings, checks.home = within(seconds, look_at_home)

@@ -20,6 +20,7 @@ import threading
 import time
 import tomllib
 from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias, TypeVar
 
@@ -99,18 +100,15 @@ def safe_line(text: str) -> str:
     return line if len(line) <= MAX_TEXT else f"{line[: MAX_TEXT - 1]}\u2026"
 
 
-def as_json(findings: Iterable[Finding], editor: dict[str, JsonValue] | None) -> JsonValue:
+def as_json(findings: Sequence[Finding], editor: dict[str, JsonValue] | None) -> JsonValue:
     """Return the report; ``editor`` is null if none was named."""
-    findings = list(findings)
     checks: list[JsonValue] = [
         {
-            "check": finding.check,
-            "level": finding.level,
-            "text": safe_line(finding.text),
+            "check": finding.check, "level": finding.level, "text": safe_line(finding.text),
             "advice": None if finding.advice is None else safe_line(finding.advice),
         }
         for finding in findings
-    ]
+    ]  # fmt: skip
     return {
         "version": REPORT_VERSION,
         "problems": sum(finding.level == "problem" for finding in findings),
@@ -155,7 +153,7 @@ class Home(NamedTuple):
     usable: bool
     """Whether its files can be read."""
     broken: bool
-    """Whether there is a problem with it; a home that does not exist yet is none."""
+    """Whether Codex cannot use it; a home that does not exist yet is not broken."""
 
 
 def look_at_python() -> Iterator[Finding]:
@@ -287,7 +285,7 @@ def look_at_syntax(content: bytes | None) -> Iterator[Finding]:
     except UnicodeDecodeError:
         yield problem("config", "config.toml is not UTF-8", "save it as UTF-8")
     except (tomllib.TOMLDecodeError, RecursionError) as error:
-        # Show only the place from Python's message: the text at that place may be a key.
+        # Show only the position from Python's message: the text at that position may be a key.
         place = str(error).rpartition("(")[2].rstrip(")") or "somewhere"
         yield problem("config", f"config.toml is no TOML: a mistake {place}", "mend that line")
 
@@ -329,9 +327,9 @@ class Deadline:
         self.seconds = seconds
         self._end = time.monotonic() + seconds
 
-    def left(self, most: float) -> float:
-        """Return the seconds that a check may take, at most ``most``."""
-        return max(0.0, min(most, self._end - time.monotonic()))
+    def left(self, limit: float) -> float:
+        """Return the seconds that a check with the time limit ``limit`` may still take."""
+        return max(0.0, min(limit, self._end - time.monotonic()))
 
 
 class TooSlow(Exception):
@@ -405,6 +403,8 @@ _NOISE: Final = re.compile(
 """Parts of an MCP server's error that say nothing to a person."""
 _MAX_ERROR: Final = 220
 """Characters of an MCP server's error."""
+_FAILED: Final = ("failed", "cancelled")
+"""States of an MCP server that did not start."""
 SANDBOXES: Final[dict[str, list[str]]] = {"read-only": [], "workspace-write": ["inside"]}
 """Sandbox mode → where a command may write: ``inside`` its working directory, or ``outside``."""
 LEFT_OUT: Final = "\u2026"
@@ -541,27 +541,22 @@ def _servers(answers: Answers) -> Iterator[Finding]:
         state = status.get("status")
         if state == "ready":
             yield Finding(check, "ok", f"MCP server {name!r} starts")
-        elif state in ("failed", "cancelled"):
-            yield _failed_server(check, name, status, settings)
+        elif status.get("failureReason") == "reauthenticationRequired" and state in _FAILED:
+            text = f"MCP server {name!r} wants a login, which was not tried from here"
+            advice = f"if it does not start in a session: codex mcp login {name}"
+            yield warning(check, text, advice)
+        elif state in _FAILED:
+            why = scrub(_NOISE.sub("", str(status.get("error") or "it failed")))[:_MAX_ERROR]
+            remote = isinstance(settings, dict) and settings.get("url") is not None
+            see = "see whether its URL answers" if remote else "run its command in a terminal"
+            advice = f"{see}, or switch it off: mcp_servers.{name}.enabled = false"
+            yield problem(check, f"MCP server {name!r} does not start: {why}", advice)
         elif "thread" in answers.errors:
             text = f"MCP server {name!r} was not looked at: {answers.errors['thread']}"
             yield warning(check, text, "mend what is above first")
         else:
             text = f"MCP server {name!r} has not started in time"
             yield warning(check, text, "see whether its command runs in a terminal")
-
-
-def _failed_server(
-    check: str, name: str, status: Mapping[str, JsonValue], settings: JsonValue
-) -> Finding:
-    if status.get("failureReason") == "reauthenticationRequired":
-        text = f"MCP server {name!r} wants a login, which was not tried from here"
-        return warning(check, text, f"if it does not start in a session: codex mcp login {name}")
-    why = scrub(_NOISE.sub("", str(status.get("error") or "it failed")))[:_MAX_ERROR]
-    remote = isinstance(settings, dict) and settings.get("url") is not None
-    see = "see whether its URL answers" if remote else "run its command in a terminal"
-    advice = f"{see}, or switch it off: mcp_servers.{name}.enabled = false"
-    return problem(check, f"MCP server {name!r} does not start: {why}", advice)
 
 
 def login_findings(status: int, output: str, store: object) -> list[Finding]:
@@ -600,7 +595,7 @@ WARNING_SECONDS: Final = 0.3
 """Time to wait for more ``configWarning`` notifications after the last answer."""
 NO_MODEL: Final = "http://127.0.0.1:9/v1"
 _PROVIDER: Final = "codex_acp_doctor"
-_THREAD: Final[dict[str, JsonValue]] = {
+_THREAD_PARAMS: Final[dict[str, JsonValue]] = {
     "sandbox": "read-only",
     "ephemeral": True,
     "modelProvider": _PROVIDER,
@@ -612,7 +607,6 @@ _THREAD: Final[dict[str, JsonValue]] = {
     },
 }  # fmt: skip
 """Params of a thread that only starts the MCP servers: without a model, and not kept."""
-_STARTUP: Final = "mcpServer/startupStatus/updated"
 
 
 class Answers(NotificationSink):
@@ -639,7 +633,7 @@ class Answers(NotificationSink):
             return
         if method == "configWarning":
             self.warnings.append(params)
-        elif method == _STARTUP:
+        elif method == "mcpServer/startupStatus/updated":
             self.servers[str(params.get("name"))] = params
         self.changed.set()
 
@@ -649,14 +643,6 @@ class Answers(NotificationSink):
 
 async def talk(path: str, copy: HomeCopy, deadline: Deadline) -> Answers:
     """Start the Codex at ``path``, send it all requests, and end it. Raises no error of Codex."""
-    adopt_orphans(asyncio.get_running_loop())
-    try:
-        return await _talk(path, copy, deadline)
-    finally:
-        leave_orphans()
-
-
-async def _talk(path: str, copy: HomeCopy, deadline: Deadline) -> Answers:
     answers = Answers()
     settings = {
         "sqlite_home": f'"{copy.codex_home}"',
@@ -672,30 +658,27 @@ async def _talk(path: str, copy: HomeCopy, deadline: Deadline) -> Answers:
         copy.env,
         copy.workspace,
     )
+    adopt_orphans(asyncio.get_running_loop())
     try:
         child = spawn_app_server(options)
-    except CodexAcpError as error:
-        answers.failed = str(error)
-        return answers
-    try:
-        connection = AppServerConnection(child)
-        connection.subscribe_all(answers)
-        seconds = deadline.left(START_SECONDS)
         try:
+            connection = AppServerConnection(child)
+            connection.subscribe_all(answers)
+            seconds = deadline.left(START_SECONDS)
             async with asyncio.timeout(seconds):
                 await connection.connect()
-        except TimeoutError:
-            answers.failed = f"it said nothing for {seconds:.3g} s"
-            return answers
-        except CodexAcpError as error:
-            answers.failed = str(error)
-            return answers
-        try:
-            await _ask_all(connection, answers, copy, deadline)
+            try:
+                await _ask_all(connection, answers, copy, deadline)
+            finally:
+                await connection.aclose()
         finally:
-            await connection.aclose()
+            child.kill_tree()
+    except TimeoutError:
+        answers.failed = f"it said nothing for {seconds:.3g} s"
+    except CodexAcpError as error:
+        answers.failed = str(error)
     finally:
-        child.kill_tree()
+        leave_orphans()
     return answers
 
 
@@ -742,30 +725,25 @@ async def _ask_all(
         if not (isinstance(server, dict) and server.get("enabled") is False)
     ]
     if servers:
-        await ask("thread", "thread/start", {**_THREAD, "cwd": str(copy.workspace)})
-        with suppress(TimeoutError):
-            async with asyncio.timeout(deadline.left(MCP_SECONDS)):
-                await _wait_until(
-                    answers, lambda: _all_started(answers, servers) or connection.closed
-                )
+        await ask("thread", "thread/start", {**_THREAD_PARAMS, "cwd": str(copy.workspace)})
+
+        def have_ended() -> bool:
+            """Return whether each server has started or failed, or their thread failed."""
+            states = [answers.servers.get(name, {}).get("status") for name in servers]
+            none_starts = all(state not in (None, "starting") for state in states)
+            return none_starts or "thread" in answers.errors or connection.closed
+
+        await _wait_until(answers, have_ended, deadline.left(MCP_SECONDS))
+    await _wait_until(answers, lambda: connection.closed, WARNING_SECONDS)
+
+
+async def _wait_until(answers: Answers, condition: Callable[[], bool], seconds: float) -> None:
+    """Wait for a condition that may change with each notification, at most ``seconds``."""
     with suppress(TimeoutError):
-        async with asyncio.timeout(WARNING_SECONDS):
-            await _wait_until(answers, lambda: connection.closed)
-
-
-def _all_started(answers: Answers, servers: list[str]) -> bool:
-    """Return whether each server has started or failed, or the thread that starts them failed."""
-    if "thread" in answers.errors:
-        return True
-    return all(
-        answers.servers.get(name, {}).get("status") not in (None, "starting") for name in servers
-    )
-
-
-async def _wait_until(answers: Answers, condition: Callable[[], bool]) -> None:
-    while not condition():
-        answers.changed.clear()
-        await answers.changed.wait()
+        async with asyncio.timeout(seconds):
+            while not condition():
+                answers.changed.clear()
+                await answers.changed.wait()
 
 
 # A copy of the files in ``CODEX_HOME`` that Codex only reads.
@@ -792,11 +770,11 @@ class HomeCopy(HomeDirectories):
 
     def fill(self) -> None:
         """Copy the files that can be read."""
-        source = self._source
-        for path in () if source is None else _files(source):
-            assert source is not None
+        if self._source is None:
+            return
+        for path in islice(_files(self._source), MAX_FILES):
             with suppress(OSError, ValueError):
-                target = self.codex_home / path.relative_to(source)
+                target = self.codex_home / path.relative_to(self._source)
                 target.parent.mkdir(exist_ok=True)
                 target.write_bytes(read_regular(path, MAX_CONFIG))
 
@@ -821,15 +799,12 @@ class HomeCopy(HomeDirectories):
 
 
 def _files(source: Path) -> Iterator[Path]:
-    count = 0
+    """Yield the files of a home that Codex only reads."""
     for folder in (source, *(source / name for name in FOLDERS)):
         with suppress(OSError):
             for path in sorted(folder.iterdir()):
                 if path.suffix in SUFFIXES and path.name not in NOT_COPIED:
                     yield path
-                    count += 1
-                    if count == MAX_FILES:
-                        return
 
 
 # A whole turn: ACP client → adapter → the real Codex → a scripted model, in a throw-away home.

@@ -86,10 +86,10 @@ class Host:
         """Number of permissions that were rejected because no person could be asked."""
         policy: PermissionPolicy = self._refuse
         callbacks: dict[str, Any] = {}
-        if self._questions is not None:
-            policy = self._questions.permission
-            callbacks = {"on_form": self._questions.form, "on_url": self._questions.url}
-        kinds: Any = self._options.allow
+        if questions is not None:
+            policy = questions.permission
+            callbacks = {"on_form": questions.form, "on_url": questions.url}
+        kinds: Any = options.allow
         self.runtime: AgentRuntime = AgentRuntime(
             permissions=self._with_answers_shown(allow_kinds(*kinds, otherwise=policy)), **callbacks
         )
@@ -128,9 +128,12 @@ class Host:
                 raise
             session = await self._open(session_id, or_new=or_new)
         try:
-            await _set("model", session.options.model, self._options.model, session)
-            await _set("mode", session.options.mode, self._options.mode, session)
-            await _set("effort", session.options.thought_level, self._options.effort, session)
+            for name, setting in settings_of(session).items():
+                value: str | None = getattr(self._options, name)
+                if value is not None and not setting:
+                    raise OptionNotOffered(session.agent, f"--{name}")
+                if value is not None:
+                    await setting.set(value)
         except BaseException:
             await session.aclose()
             raise
@@ -145,19 +148,19 @@ class Host:
                 self._prompt = prompt
                 try:
                     async for update in prompt:
-                        await self._screen.room()
+                        await self._screen.until_room()
                         output.update(update, prompt.tool_calls)
                     result = await prompt.result()
                 finally:
                     self._prompt = None
-        output.result(session, result)
+        output.result(result)
         return result
 
     def show_error(self, error: Exception) -> None:
         if self._json is not None:
             self._json.error(error)
-            return
-        self._screen.error(sentence(error, self._who, ours=self._options.is_ours))
+        else:
+            self._screen.error(sentence(error, self._who, ours=self._options.is_ours))
 
     async def _open(self, session_id: str | None, *, or_new: bool) -> Session:
         with self._screen.working(f"starting {visible(self._spec.name)}"):
@@ -178,10 +181,8 @@ class Host:
             return False
         if not await self._questions.agreed(f"Codex is not logged in. Run `{LOG_IN}` now?"):
             return False
-        child = await asyncio.create_subprocess_exec(
-            sys.executable, "-P", "-m", "codex_acp", "login"
-        )
-        return await child.wait() == 0
+        command = (sys.executable, "-P", "-m", "codex_acp", "login")
+        return await (await asyncio.create_subprocess_exec(*command)).wait() == 0
 
     def _refuse(self, permission: Permission) -> None:
         self.refused += 1
@@ -228,12 +229,10 @@ class Host:
             self._task.cancel()
 
 
-async def _set(name: str, setting: Setting, value: str | None, session: Session) -> None:
-    if value is None:
-        return
-    if not setting:
-        raise OptionNotOffered(session.agent, f"--{name}")
-    await setting.set(value)
+def settings_of(session: Session) -> dict[str, Setting]:
+    """Return the settings that the commands can set, by their words on the command line."""
+    options = session.options
+    return {"model": options.model, "mode": options.mode, "effort": options.thought_level}
 
 
 def run(options: RunOptions) -> int:

@@ -197,12 +197,12 @@ class Questions:
                 await asyncio.sleep(TOGETHER_SECONDS)
             with self._screen.held(), self._reader.noticing_changes():
                 await self._screen.until_seen()
-                self._screen.ask("\n")
+                self._screen.write_now("\n")
                 try:
                     yield
                 except asyncio.CancelledError:
                     self._reader.drop()  # half an answer must not reach the prompt or the shell
-                    self._screen.ask("\n[the question was withdrawn]\n")
+                    self._screen.write_now("\n[the question was withdrawn]\n")
                     raise
 
     def _waiting_note(self) -> Iterator[Line]:
@@ -229,9 +229,8 @@ class Questions:
         ]
         while True:
             try:
-                extent = await self._show(
-                    chain(lines(), self._waiting_note()), [Line(""), *rows], whole_prompt
-                )
+                shown = chain(lines(), self._waiting_note())
+                extent = await self._show(shown, [Line(""), *rows], whole_prompt)
                 if extent == "left":
                     return None
                 offered, prompt = list(range(len(choices))), whole_prompt
@@ -242,7 +241,7 @@ class Questions:
                     await self._show([_TOO_LONG], [rows[number] for number in offered], prompt)
                 return await self._read_choice({keys[number]: number for number in offered}, prompt)
             except Redraw:
-                self._screen.ask("\n\n")
+                self._screen.write_now("\n\n")
 
     async def _read_choice(self, keys: dict[str, int], prompt: str) -> int | None:
         """Read until a key is typed, and return its choice; None for Enter or Ctrl-D."""
@@ -261,7 +260,7 @@ class Questions:
         had_room = True
         while not self._screen.frame.has_room():
             had_room = False
-            self._screen.ask(f"\n{self._screen.frame.broken(_TOO_SMALL)}\n")
+            self._screen.write_now(f"\n{self._screen.frame.broken(_TOO_SMALL)}\n")
             await self._reader.change()
         return had_room
 
@@ -276,7 +275,7 @@ class Questions:
         for page in pages.pages:
             if shown_rows and not await self._next_page(_MORE.format(shown_rows, pages.rows)):
                 return "left"
-            self._screen.ask(frame.drawn(page))
+            self._screen.write_now(frame.drawn(page))
             shown_rows += len(page)
         return "whole" if pages.whole else "in part"
 
@@ -288,17 +287,17 @@ class Questions:
                 return True
             if answer is None or answer.strip().lower() == "q":
                 return False
-            self._screen.ask(self._screen.frame.drawn([_AGAIN.prefix + _AGAIN.text]))
+            self._screen.write_now(self._screen.frame.drawn([_AGAIN.prefix + _AGAIN.text]))
 
     async def _ask(self, prompt: str) -> str | None:
         """Show a prompt, and read a line; None for Ctrl-D. Raises Redraw."""
         if not await self._wait_for_room():
             raise Redraw
         self._reader.drop()
-        self._screen.ask(self._screen.frame.prompt(prompt))
+        self._screen.write_now(self._screen.frame.prompt(prompt))
         answer = await self._reader.line()
         if answer is None:  # Ctrl-D does not end the row
-            self._screen.ask("\n")
+            self._screen.write_now("\n")
         return answer
 
     def _overview(self, form: Form) -> Iterator[Line]:
@@ -327,7 +326,7 @@ class Questions:
                     raise FormLeft
                 return await self._value(field, name in (schema.required or ()))
             except Redraw:
-                self._screen.ask("\n\n")
+                self._screen.write_now("\n\n")
 
     async def _value(
         self, field: types.ElicitationPropertySchema, required: bool
@@ -375,6 +374,7 @@ def _filled_in(
 def heading(
     name: str, field: types.ElicitationPropertySchema, schema: types.ElicitationSchema
 ) -> str:
+    """Return a field's title, default and description, and whether it may be left out."""
     assert not isinstance(field, types.UnknownVariant)
     more = f": {field.description}" if field.description else ""
     needed = "" if name in (schema.required or ()) else " (may be left out)"
@@ -395,6 +395,7 @@ def titles_of(field: types.ElicitationPropertySchema) -> list[str]:
 
 
 def hint(field: types.ElicitationPropertySchema) -> str:
+    """Return what the person can type for a field."""
     if isinstance(field, types.BooleanElicitationPropertySchema):
         return "y or n"
     if isinstance(field, types.ArrayElicitationPropertySchema):

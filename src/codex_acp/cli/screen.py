@@ -22,16 +22,7 @@ from typing import TYPE_CHECKING, Final
 
 from codex_acp.acp import types
 from codex_acp.cli.process import cannot_be_written
-from codex_acp.cli.terminal import (
-    Frame,
-    Line,
-    LiveLine,
-    Style,
-    rows_of,
-    size_of,
-    styled,
-    wrapped,
-)
+from codex_acp.cli.terminal import Frame, Line, LiveLine, Style, rows_of, size_of, styled, wrapped
 from codex_acp.cli.tool_calls import exit_code_of, outcome, summary, title_of
 from codex_acp.errors import CodexAcpError, ErrorReply, ProcessExited
 from codex_acp.jsonrpc.message import (
@@ -122,7 +113,7 @@ class TextOutput:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Hold back all output but `ask`'s within the block; then write it."""
+        """Hold back all output but `write_now`'s within the block; then write it."""
         self._end_text()
         with self._lock:
             self._live.hide()
@@ -191,8 +182,8 @@ class TextOutput:
         """Mark a tool call as rejected, so that its outcome is not shown."""
         self._rejected.add(call_id)
 
-    def result(self, session: Session, result: PromptResult) -> None:
-        del session
+    def result(self, result: PromptResult) -> None:
+        """Show what still runs, the changed files, and a stop reason that is not ``end_turn``."""
         self._end_text()
         running = list(self._running.values())
         for call in running[:MOST_RUNNING]:
@@ -273,14 +264,14 @@ class TextOutput:
                 await asyncio.sleep(SHOWN_SECONDS / 10)
             await asyncio.sleep(SHOWN_SECONDS)
 
-    async def room(self) -> None:
-        """Wait until the question is answered if too much output is held back."""
+    async def until_room(self) -> None:
+        """Wait until no question is open, if too much output is held back."""
         await asyncio.sleep(0)  # Ctrl-C is handled between updates that arrived together
         if self._held_text > HELD_TEXT:
             await self.free.wait()
 
-    def ask(self, text: str) -> None:
-        """Write text of a question, which `Frame` has drawn."""
+    def write_now(self, text: str) -> None:
+        """Write text of ours, such as a question drawn by `Frame`, while other output is held."""
         put(self._err, text)
 
     def _text(self, update: types.AgentMessageChunkSessionUpdate) -> None:
@@ -293,32 +284,27 @@ class TextOutput:
             self._write(self._out, "\n")
         self._message_id = update.message_id
         self._in_text = self._any_text = True
+        shown = visible_controls(content.text)
         if self._has_markdown:
             if self._markdown is None:
                 from codex_acp.cli.markdown import MarkdownText
 
                 self._markdown = MarkdownText()
             columns = size_of(self._out).columns
-            shown = self._markdown.add(
-                visible_controls(content.text), columns, coloured=self.frame.coloured
-            )
-            if shown:
-                self._line_is_open = not shown.endswith("\n")
-                self._write(self._out, shown)
-            return
-        if content.text:
-            self._line_is_open = not content.text.endswith("\n")
-        self._write(self._out, visible_controls(content.text))
+            shown = self._markdown.add(shown, columns, coloured=self.frame.coloured)
+        if shown:
+            self._line_is_open = not shown.endswith("\n")
+            self._write(self._out, shown)
 
     def _tool_call(self, call: ToolCall) -> None:
         """Show a call when it begins, if there is no live line, and when it has ended."""
         call_id, ended = call.tool_call_id, call.status in ENDED
         if not ended:
             if call_id not in self._running and call_id not in self._ended:
-                if not self._has_live:
-                    self.line(Line(title_of(call), "> "))
-                else:
+                if self._has_live:
                     self._end_text()
+                else:
+                    self.line(Line(title_of(call), "> "))
             self._running[call_id] = call
             return
         self._running.pop(call_id, None)
@@ -448,9 +434,9 @@ class JsonOutput:
             policy=policy,
         )
 
-    def result(self, session: Session, result: PromptResult) -> None:
+    def result(self, result: PromptResult) -> None:
         self._line(
-            "result", sessionId=session.session_id, stopReason=result.stop_reason, text=result.text
+            "result", sessionId=self._session_id, stopReason=result.stop_reason, text=result.text
         )
 
     def error(self, error: Exception) -> None:
