@@ -38,29 +38,13 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 __all__ = [
-    "CodexAcpError",
-    "MisuseError",
-    "IncompleteTable",
-    "UnknownOption",
-    "PeerError",
-    "ErrorReply",
-    "ServerOverloaded",
-    "ThreadOpenElsewhere",
-    "NotAnswered",
-    "InvalidPayload",
-    "UnsupportedVersion",
-    "LineTooLong",
-    "TransportError",
-    "ConnectionClosed",
-    "ProcessExited",
-    "LaunchError",
-    "CodexNotFound",
-    "CodexNotExecutable",
-    "CodexTooOld",
-    "NotLoggedIn",
-    "UntrustedGitPrograms",
-    "RpcError",
-]
+    "CodexAcpError", "MisuseError", "IncompleteTable", "UnknownOption",
+    "PeerError", "ErrorReply", "ServerOverloaded", "ThreadOpenElsewhere", "NotAnswered",
+    "InvalidPayload", "UnsupportedVersion", "LineTooLong",
+    "TransportError", "ConnectionClosed", "ProcessExited",
+    "LaunchError", "CodexNotFound", "CodexNotExecutable", "CodexTooOld",
+    "NotLoggedIn", "UntrustedGitPrograms", "RpcError",
+]  # fmt: skip
 
 
 class CodexAcpError(Exception):

@@ -7,7 +7,7 @@ and what may answer it, `mapping` how items are shown; only the ledger makes acc
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, assert_never, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, assert_never, cast
 
 from codex_acp._json import value_at
 from codex_acp.acp.capabilities import ClientFeatures
@@ -190,8 +190,6 @@ if TYPE_CHECKING:
     )
     """Answer of a client, as a model of either version or as JSON."""
 
-_COMPLETED: Final = "completed"
-
 
 @dataclass(slots=True)
 class _Results:
@@ -267,7 +265,7 @@ class Bridge:
                 self._interrupt_reaching_turn(event, out)
             case notifications.ItemCompletedEvent():
                 item = event.params.item
-                ended_well = getattr(item, "status", _COMPLETED) == _COMPLETED
+                ended_well = getattr(item, "status", "completed") == "completed"
                 key = (event.params.thread_id, str(getattr(item, "id", "")))
                 self._item_ended(key, out, ended_well=ended_well)
             case notifications.TurnCompletedEvent():
@@ -579,6 +577,7 @@ class Bridge:
 
 
 def _key(request_id: RequestId) -> Key:
+    """Return the ledger's key of a request; a bridge has one connection, so one generation."""
     return Key(1, type(request_id).__name__, request_id)
 
 

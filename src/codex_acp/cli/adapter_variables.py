@@ -38,21 +38,11 @@ LOG_NAME: Final = "app-server.log"
 """Name of the log file in the directory that `LOGS` names."""
 LOGINS: Final = ("api-key", "chat-gpt", "chat-gpt-device-code", "gateway")
 """Values of ``methodId`` in `LOGIN`."""
-ACCESS: Final = frozenset(
-    {
-        "approval_policy",
-        "approvals_reviewer",
-        "default_permissions",
-        "hooks",
-        "mcp_servers",
-        "notify",
-        "permissions",
-        "projects",
-        "sandbox_mode",
-        "sandbox_workspace_write",
-        "shell_environment_policy",
-    }
-)
+ACCESS: Final = frozenset({
+    "approval_policy", "approvals_reviewer", "default_permissions", "hooks", "mcp_servers",
+    "notify", "permissions", "projects", "sandbox_mode", "sandbox_workspace_write",
+    "shell_environment_policy",
+})  # fmt: skip
 """Settings that decide what Codex may do, who answers its questions and what programs it starts."""
 _PRIVATE: Final = re.compile(
     r"(?i)token|secret|passw|passphrase|pwd|credentials?$|cookie|(?:api|access|private)_?key"
@@ -104,21 +94,15 @@ def read_variables(environment: Mapping[str, str], given: Sequence[str] = ()) ->
     access = ", ".join(key for key in keys if key in ACCESS)
     warnings = (f"{CONFIG} of this agent's environment sets {access}",) if access else ()
     login = _login(environment.get(LOGIN))
-    directory = environment.get(LOGS)
-    if not directory:
-        log_file = None
-    else:
+    directory, log_file = environment.get(LOGS), None
+    if directory:
         try:
             os.makedirs(directory, mode=0o700, exist_ok=True)  # noqa: PTH103 - no pathlib here
         except OSError as error:
             raise MisuseError(f"{LOGS}: {directory!r} cannot be made: {error.strerror}") from error
         log_file = os.path.join(directory, LOG_NAME)  # noqa: PTH118
-    return AdapterVariables(
-        (*arguments, *given),
-        SessionDefaults(mode, login, private, warnings),
-        log_file,
-        tuple(notes),
-    )
+    defaults = SessionDefaults(mode, login, private, warnings)
+    return AdapterVariables((*arguments, *given), defaults, log_file, tuple(notes))
 
 
 def _split_private(
@@ -132,7 +116,10 @@ def _split_private(
         has_private_name = any(map(_PRIVATE.search, key.split("."))) or _has_private_key(value)
         texts = list(_private_texts(value)) if _SEARCHED.match(key) else []
         if has_private_name:
-            secrets += _secrets_under(key, value)
+            from codex_acp.transcript.given_values import secrets_in
+
+            # ``given=True``: every text below counts as a secret, because of the key's name.
+            secrets += secrets_in(value, key.rpartition(".")[2], given=True)
         else:
             secrets += texts
         if has_private_name or texts or _ARGUMENTS.fullmatch(key):
@@ -185,14 +172,6 @@ def _has_private_key(value: Any) -> bool:
     if not isinstance(value, dict):
         return False
     return any(_PRIVATE.search(key) or _has_private_key(inner) for key, inner in value.items())
-
-
-def _secrets_under(key: str, value: Any) -> Iterator[str]:
-    """Yield the secrets of a setting with a private key."""
-    from codex_acp.transcript.given_values import secrets_in
-
-    # ``given=True``: every text below counts as a secret, because of the key's name.
-    return secrets_in(value, key.rpartition(".")[2], given=True)
 
 
 def _private_texts(value: Any) -> Iterator[str]:

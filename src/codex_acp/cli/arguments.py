@@ -93,60 +93,43 @@ def serve_parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="store_true", help="print all versions, and exit")
     add_codex(parser)
     parser.add_argument(
-        "-c",
-        "--config",
-        metavar="KEY=VALUE",
-        action="append",
-        default=[],
-        type=_setting,
+        "-c", "--config", metavar="KEY=VALUE", action="append", default=[], type=_setting,
         help="a setting passed on to Codex, e.g. -c model=gpt-5.5; may be repeated",
-    )
+    )  # fmt: skip
     add_trust(parser)
     parser.add_argument(
-        "--line-limit",
-        metavar="BYTES",
-        type=_positive_bytes,
+        "--line-limit", metavar="BYTES", type=lambda text: positive(text, " of bytes"),
         help="the largest message accepted from the client (default: 64 MiB)",
-    )
+    )  # fmt: skip
     parser.add_argument(
-        "--protocol",
-        choices=("auto", "v1", "v2"),
-        default="auto",
+        "--protocol", choices=("auto", "v1", "v2"), default="auto",
         help="the version of ACP: v1, v2 (a draft), or the client's highest version (auto, the "
         "default)",
-    )
+    )  # fmt: skip
     parser.add_argument(
         "--log-file", metavar="FILE", help="append the log to FILE (default: standard error)"
     )
     parser.add_argument(
-        "--log-level",
-        metavar="LEVEL",
-        type=_level,
+        "--log-level", metavar="LEVEL", type=_level,
         help=f"{', '.join(LEVELS)} (default: {LEVEL_VARIABLE}, else {DEFAULT_LEVEL})",
-    )
-    _add_records(parser)
-    add_listen_arguments(parser)
-    return parser
-
-
-def _add_records(parser: argparse.ArgumentParser) -> None:
+    )  # fmt: skip
     parser.add_argument(
         "--transcript",
         metavar="FILE",
         help="append every approval, elicitation and decline to FILE as JSON lines",
     )
     parser.add_argument(
-        "--transcript-wire",
-        action="store_true",
+        "--transcript-wire", action="store_true",
         help="keep every message of both protocols in the transcript, too: the whole conversation, "
         "without secrets and without the answers to forms",
-    )
+    )  # fmt: skip
     parser.add_argument(
-        "--record",
-        metavar="FILE",
+        "--record", metavar="FILE",
         help="append the events of each session to FILE, without the texts of messages, for "
         f"`{PROGRAM} play`",
-    )
+    )  # fmt: skip
+    add_listen_arguments(parser)
+    return parser
 
 
 def routes_parser() -> argparse.ArgumentParser:
@@ -177,11 +160,9 @@ def play_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("file", metavar="FILE", help="a recording")
     parser.add_argument(
-        "--session",
-        metavar="N",
-        type=positive,
+        "--session", metavar="N", type=positive,
         help="only print the recording of session N, with short names and without texts",
-    )
+    )  # fmt: skip
     return parser
 
 
@@ -243,11 +224,9 @@ def completions_parser() -> argparse.ArgumentParser:
 
 def add_codex(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--codex",
-        metavar="PATH",
-        type=_not_empty,
+        "--codex", metavar="PATH", type=_not_empty,
         help="the Codex binary (default: CODEX_PATH, the wheel openai-codex-cli-bin, PATH)",
-    )
+    )  # fmt: skip
 
 
 def _not_empty(text: str) -> str:
@@ -261,10 +240,6 @@ def _setting(text: str) -> str:
     if not equals or not key.strip():
         raise argparse.ArgumentTypeError(f"{text!r} is not of the form KEY=VALUE")
     return text
-
-
-def _positive_bytes(text: str) -> int:
-    return positive(text, " of bytes")
 
 
 def _level(text: str) -> str:
@@ -301,14 +276,10 @@ def positive(text: str, unit: str = "") -> int:
 def add_trust(parser: argparse.ArgumentParser) -> None:
     """Add ``--trust DIR``; its value is the real path, because Codex compares real paths."""
     parser.add_argument(
-        "--trust",
-        metavar="DIR",
-        action="append",
-        default=[],
-        type=_directory,
+        "--trust", metavar="DIR", action="append", default=[], type=_directory,
         help="a repository that you trust: Codex uses its configuration, hooks and MCP servers "
         "while this command runs; nothing is written; may be repeated",
-    )
+    )  # fmt: skip
 
 
 def _directory(text: str) -> str:
@@ -330,43 +301,34 @@ MAX_KEEP: Final = 30 * 86400
 def add_listen_arguments(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("for clients of the network")
     group.add_argument(
-        "--listen",
-        metavar="URL",
+        "--listen", metavar="URL",
         help="accept clients over HTTP and websockets, e.g. at http://127.0.0.1:8765/acp, or over "
         "websockets alone at ws://…, in place of standard input; port 0: any free port, printed on "
         "standard error",
-    )
+    )  # fmt: skip
     group.add_argument(
-        "--token-file",
-        metavar="FILE",
+        "--token-file", metavar="FILE",
         help="the tokens of clients, one on each line; only you may read FILE (chmod 600); "
         "or set CODEX_ACP_TOKEN to a token",
-    )
+    )  # fmt: skip
     group.add_argument(
         "--no-token", action="store_true", help="let in everybody on this machine (loopback only)"
     )
     group.add_argument(
-        "--expose",
-        action="store_true",
+        "--expose", action="store_true",
         help="allow an address that other machines can reach; "
         "without TLS tokens travel in the clear",
-    )
+    )  # fmt: skip
     group.add_argument("--tls-cert", metavar="FILE", help="the certificate (PEM), for TLS")
     group.add_argument("--tls-key", metavar="FILE", help="its key, if FILE of --tls-cert lacks it")
     group.add_argument(
-        "--allow-origin",
-        metavar="ORIGIN",
-        action="append",
-        default=[],
+        "--allow-origin", metavar="ORIGIN", action="append", default=[],
         help="let in pages of this origin, e.g. https://ide.example; may be repeated",
-    )
+    )  # fmt: skip
     group.add_argument(
-        "--allow-host",
-        metavar="NAME",
-        action="append",
-        default=[],
+        "--allow-host", metavar="NAME", action="append", default=[],
         help="a name under which clients know this machine; may be repeated",
-    )
+    )  # fmt: skip
     group.add_argument(
         "--codex-per-connection",
         action="store_true",
@@ -378,16 +340,10 @@ def add_listen_arguments(parser: argparse.ArgumentParser) -> None:
         help="keep the owner of each session in FILE, if the tokens have several names",
     )
     group.add_argument(
-        "--keep",
-        metavar="TIME",
-        type=_seconds,
+        "--keep", metavar="TIME", type=_seconds,
         help="keep a session and its questions for TIME after its connection broke: e.g. 8h, 30m, "
         "90s (default: end the session, and answer its questions with no)",
-    )
-    _add_limits(group)
-
-
-def _add_limits(group: argparse._ArgumentGroup) -> None:
+    )  # fmt: skip
     limits = (
         ("connections", "connections at once (default: 64)"),
         ("sessions", "open sessions at once (default: 256)"),

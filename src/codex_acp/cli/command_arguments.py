@@ -126,11 +126,7 @@ class RunOptions(AgentOptions):
 
 
 def run_parser() -> argparse.ArgumentParser:
-    parser = parser_of(
-        "run",
-        description=RUN_DESCRIPTION,
-        epilog=RUN_EPILOG,
-    )
+    parser = parser_of("run", description=RUN_DESCRIPTION, epilog=RUN_EPILOG)
     parser.add_argument(
         "prompt", type=prompt_text, help="the text of the prompt; - reads it from standard input"
     )
@@ -182,14 +178,10 @@ def add_agent_arguments(parser: argparse.ArgumentParser) -> None:
 def add_allow(parser: argparse.ArgumentParser) -> None:
     """Add ``--allow KINDS``, which may be repeated."""
     parser.add_argument(
-        "--allow",
-        metavar="KINDS",
-        action="extend",
-        default=[],
-        type=_kinds,
+        "--allow", metavar="KINDS", action="extend", default=[], type=_kinds,
         help="permit tool calls of these kinds once each, without asking; e.g. read,search; "
         f"kinds: {', '.join(KINDS)}, or all",
-    )
+    )  # fmt: skip
 
 
 def _kinds(text: str) -> tuple[str, ...]:
@@ -261,23 +253,16 @@ class ChatOptions(AgentOptions):
 
 
 def chat_parser() -> argparse.ArgumentParser:
-    parser = parser_of(
-        "chat",
-        description=CHAT_DESCRIPTION,
-        epilog=CHAT_EPILOG,
-    )
+    parser = parser_of("chat", description=CHAT_DESCRIPTION, epilog=CHAT_EPILOG)
     parser.add_argument(
         "prompt", nargs="?", type=prompt_text, help="the first prompt; chat asks for more"
     )
     add_agent_arguments(parser)
     which = parser.add_mutually_exclusive_group()
     which.add_argument(
-        "--resume",
-        metavar="ID",
-        nargs="?",
-        const=CHOOSE,
+        "--resume", metavar="ID", nargs="?", const=CHOOSE,
         help="continue an earlier session; without an id, you choose the session",
-    )
+    )  # fmt: skip
     which.add_argument(
         "--last", action="store_true", help="continue the latest session of this directory"
     )
@@ -359,11 +344,9 @@ def fleet_parser() -> argparse.ArgumentParser:
     _add_limits(run)
     _add_engine(run)
     run.add_argument(
-        "--policy",
-        choices=("deny_all", "ask"),
-        default="deny_all",
+        "--policy", choices=("deny_all", "ask"), default="deny_all",
         help="reject permission requests (default), or ask on the terminal",
-    )
+    )  # fmt: skip
     add_allow(run)
     show = commands.add_parser(
         "show", help="print the outcomes", description="Print the outcomes of the tasks in DIR."
@@ -381,27 +364,18 @@ def _add_engine(run: argparse.ArgumentParser) -> None:
         "--address", metavar="ADDR", help="address of a Ray cluster: auto or ray://HOST:PORT"
     )
     run.add_argument(
-        "--num-cpus",
-        metavar="X",
-        type=_amount,
-        default=1.0,
+        "--num-cpus", metavar="X", type=_amount, default=1.0,
         help="CPUs that Ray reserves for each worker",
-    )
+    )  # fmt: skip
     run.add_argument(
-        "--memory",
-        metavar="BYTES",
-        type=positive,
+        "--memory", metavar="BYTES", type=positive,
         help="bytes of memory that Ray reserves for each worker",
-    )
+    )  # fmt: skip
     run.add_argument(
-        "--resource",
-        dest="resources",
-        metavar="NAME=X",
-        action="append",
-        default=[],
+        "--resource", dest="resources", metavar="NAME=X", action="append", default=[],
         type=_resource,
         help="a resource of the cluster that a Ray worker needs; may be repeated",
-    )
+    )  # fmt: skip
 
 
 def _add_limits(run: argparse.ArgumentParser) -> None:
@@ -413,19 +387,14 @@ def _add_limits(run: argparse.ArgumentParser) -> None:
         "--time-limit", metavar="S", type=_seconds, help="stop the fleet after this many seconds"
     )
     run.add_argument(
-        "--task-time-limit",
-        metavar="S",
-        type=_seconds,
+        "--task-time-limit", metavar="S", type=_seconds,
         help="end a task without a time_limit after this many seconds (default: 3600)",
-    )
+    )  # fmt: skip
     run.add_argument(
-        "--attempts",
-        metavar="N",
-        type=positive,
-        default=3,
+        "--attempts", metavar="N", type=positive, default=3,
         help="try a task at most N times if its model is overloaded or its agent or worker is lost "
         "(default: 3)",
-    )
+    )  # fmt: skip
 
 
 def _amount(text: str) -> float:
@@ -476,18 +445,15 @@ def doctor_parser() -> argparse.ArgumentParser:
 
     parser = parser_of("doctor", description=DOCTOR_DESCRIPTION, epilog=DOCTOR_EPILOG)
     parser.add_argument(
-        "--turn",
-        action="store_true",
+        "--turn", action="store_true",
         help="run a whole prompt turn too: the real Codex, a scripted model on this machine and a "
         "throw-away home; no account, no cost",
-    )
+    )  # fmt: skip
     parser.add_argument(
-        "--editor",
-        metavar="NAME",
-        choices=tuple(EDITORS),
+        "--editor", metavar="NAME", choices=tuple(EDITORS),
         help="print the settings to paste into an editor, and check nothing unless --turn or "
         f"--json is given: {', '.join(EDITORS)}",
-    )
+    )  # fmt: skip
     parser.add_argument("--json", action="store_true", help="print one JSON object for programs")
     add_codex(parser)
     return parser

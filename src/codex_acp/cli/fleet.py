@@ -92,20 +92,21 @@ class _Run:
         self._options = options
         self._out = out
         self._screen = screen
-        self._asks = asks
+        self._questions = FleetQuestions(screen, LineReader()) if asks else None
+        """Asks the person; None if no person can be asked, or no task may ask."""
         self._signal: int | None = None
         self._running: FleetRun | None = None
 
     async def main(self) -> int:
         options, loop = self._options, asyncio.get_running_loop()
-        questions = FleetQuestions(self._screen, LineReader()) if self._asks else None
-        tasks = self._tasks(questions)
+        tasks = self._tasks()
+        if options.policy != "ask" and all(task.policy in (None, deny_all) for task in tasks):
+            self._questions = None
         self._view: Lines | LiveTable = Lines(self._screen)
-        if LiveLine.possible(sys.stderr) and not (options.json or self._may_ask(questions)):
+        if LiveLine.possible(sys.stderr) and not options.json and self._questions is None:
             self._view = LiveTable(sys.stderr)
         self._progress = Progress(len(tasks), self._view.say)
-        fleet = self._fleet(questions)
-        self._running = fleet.map(tasks)
+        self._running = self._fleet().map(tasks)
         if options.engine == "local":
             adopt_orphans(loop)
         async with self._running as outcomes:
@@ -140,10 +141,10 @@ class _Run:
         self._note(f"{which}; --resume --retry-failed runs what failed once more")
         return FAILED
 
-    def _tasks(self, questions: FleetQuestions | None) -> list[Task]:
+    def _tasks(self) -> list[Task]:
         """Read the tasks. Raises TaskFileError."""
         path = self._options.tasks
-        ask = None if questions is None else questions.permission
+        ask = None if self._questions is None else self._questions.permission
         data = sys.stdin.buffer.read() if path == "-" else read_bytes(path)
         tasks, problems = parse_tasks(data, ask=ask)
         if problems and not (self._options.skip_broken and tasks):
@@ -151,20 +152,16 @@ class _Run:
             raise TaskFileError(path, (*shown(problems), *advice))
         for problem in problems:
             self._note(f"left out: {visible(problem)}")
-        self._tasks_may_ask = any(task.policy not in (None, deny_all) for task in tasks)
         return tasks
 
-    def _may_ask(self, questions: FleetQuestions | None) -> bool:
-        return questions is not None and (self._options.policy == "ask" or self._tasks_may_ask)
-
-    def _fleet(self, questions: FleetQuestions | None) -> Fleet:
+    def _fleet(self) -> Fleet:
         options = self._options
         more: dict[str, Any] = {}
         policy: Any = deny_all
-        if questions is not None and self._may_ask(questions):
-            more = {"on_form": questions.form, "on_url": questions.url}
+        if self._questions is not None:
+            more = {"on_form": self._questions.form, "on_url": self._questions.url}
             if options.policy == "ask":
-                policy = questions.permission
+                policy = self._questions.permission
         if options.allow:
             kinds: Any = options.allow
             policy = allow_kinds(*kinds, otherwise=policy)
@@ -395,10 +392,12 @@ class Lines:
 class LiveTable:
     """Draws the running tasks below the printed outcomes, again and again."""
 
-    def __init__(self, screen: TextIO) -> None:
-        self._screen = screen
+    def __init__(self, terminal: TextIO) -> None:
+        self._terminal = terminal
         self._drawn = 0
+        """Number of rows of the table that are on the terminal."""
         self._last = 0.0
+        """Time of the last drawing, by `Progress.clock`."""
 
     def say(self, task_id: str, text: str) -> None:
         """Do nothing: the table shows the state."""
@@ -409,27 +408,27 @@ class LiveTable:
         if not last and now - self._last < REDRAW_SECONDS:
             return
         self._last = now
-        size = size_of(self._screen)
+        size = size_of(self._terminal)
         width = max(size.columns - 1, 20)
         lines = [progress.summary()]
         if not last:
             room = max(size.lines - 3, 1)
             lines += [_drawn(name, row, now) for name, row in list(progress.rows.items())[:room]]
         self._wipe()
-        self._screen.write("".join(f"{clipped(line, width)}\n" for line in lines))
-        self._screen.flush()
+        self._terminal.write("".join(f"{clipped(line, width)}\n" for line in lines))
+        self._terminal.flush()
         self._drawn = 0 if last else len(lines)
 
     def print(self, stream: TextIO, text: str) -> None:
         self._wipe()
-        self._screen.flush()
+        self._terminal.flush()
         stream.write(f"{text}\n")
         stream.flush()
         self._last = 0.0
 
     def _wipe(self) -> None:
         if self._drawn:
-            self._screen.write(f"\x1b[{self._drawn}A\x1b[J")
+            self._terminal.write(f"\x1b[{self._drawn}A\x1b[J")
         self._drawn = 0
 
 

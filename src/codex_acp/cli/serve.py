@@ -35,15 +35,10 @@ BAD_ARGUMENTS = 2
 """Exit code for invalid options; the parser has the same."""
 PROTOCOLS: dict[str, tuple[int, ...]] = {"auto": (1, 2), "v1": (1,), "v2": (2,)}
 """``--protocol`` → the versions of ACP that the agent offers."""
-ADAPTER_VARIABLES = frozenset(
-    {
-        "APP_SERVER_LOGS",
-        "CODEX_CONFIG",
-        "DEFAULT_AUTH_REQUEST",
-        "INITIAL_AGENT_MODE",
-        "MODEL_PROVIDER",
-    }
-)
+ADAPTER_VARIABLES = frozenset({
+    "APP_SERVER_LOGS", "CODEX_CONFIG", "DEFAULT_AUTH_REQUEST", "INITIAL_AGENT_MODE",
+    "MODEL_PROVIDER",
+})  # fmt: skip
 """Variables of `codex_acp.cli.adapter_variables`, which is loaded only if one of them is set."""
 TRANSCRIPT_VARIABLE = "CODEX_ACP_TRANSCRIPT"
 """Variable that `transcript_path` reads; without it, the writer of transcripts is not loaded."""
@@ -192,37 +187,37 @@ def _recorded(
     from codex_acp.transcript.log import Transcript
 
     log = getLogger("codex_acp")
-    if record is not None:
-        from codex_acp.adapter.session.record import SessionRecorder
-        from codex_acp.transcript.given_values import secrets_of_environment
-        from codex_acp.transcript.secrets import remember_secrets
-
-        remember_secrets(secrets_of_environment(os.environ))
-        with SessionRecorder(record, log):
-            return _recorded(run, transcript_file, record_wire, None)
     transcript = Transcript(record_wire=record_wire or log.isEnabledFor(DEBUG))
     if log.isEnabledFor(INFO):
         from codex_acp.cli.log_handler import log_entry
 
         transcript.subscribe(log_entry)
-    if transcript_file is None and TRANSCRIPT_VARIABLE not in os.environ:
-        return run(transcript)
-    from codex_acp.transcript.writer import TranscriptWriter, transcript_path
+    path = None
+    if transcript_file is not None or TRANSCRIPT_VARIABLE in os.environ:
+        from codex_acp.transcript.writer import TranscriptWriter, transcript_path
 
-    path = transcript_path(transcript_file, os.environ)
-    if path is None:
+        path = transcript_path(transcript_file, os.environ)
+    if path is None and record is None:
         return run(transcript)
+    from contextlib import ExitStack
+
     from codex_acp.transcript.given_values import secrets_of_environment
     from codex_acp.transcript.secrets import remember_secrets
 
     remember_secrets(secrets_of_environment(os.environ))
-    with TranscriptWriter(path) as writer:
+    with ExitStack() as stack:
+        if record is not None:
+            from codex_acp.adapter.session.record import SessionRecorder
 
-        def write(entry: Entry) -> None:
-            if record_wire or entry.event.type != "wire.message":
-                writer.write(entry)
+            stack.enter_context(SessionRecorder(record, log))
+        if path is not None:
+            writer = stack.enter_context(TranscriptWriter(path))
 
-        transcript.subscribe(write)
+            def write(entry: Entry) -> None:
+                if record_wire or entry.event.type != "wire.message":
+                    writer.write(entry)
+
+            transcript.subscribe(write)
         return run(transcript)
 
 

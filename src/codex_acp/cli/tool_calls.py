@@ -16,7 +16,6 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
 from codex_acp.acp import types
-from codex_acp.acp.types import DiffToolCallContent
 from codex_acp.cli.terminal import Line
 from codex_acp.routing.display import shortened, visible
 
@@ -365,7 +364,7 @@ def summary(calls: Iterable[ToolCall]) -> Iterator[tuple[str, int, int, str]]:
         if call.status != "completed":
             continue
         for content in call.content:
-            if isinstance(content, DiffToolCallContent):
+            if isinstance(content, types.DiffToolCallContent):
                 first = files.get(content.path, (content.old_text, ""))[0]
                 files[content.path] = (first, content.new_text)
     for path, (old, new) in files.items():

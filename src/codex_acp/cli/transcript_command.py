@@ -47,7 +47,6 @@ from codex_acp.transcript.events import TranscriptEvent
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable
 
-    from codex_acp.cli.transcript_lines import Line
     from codex_acp.jsonrpc.message import JsonValue
 
 DESCRIPTION: Final = """\
@@ -90,11 +89,7 @@ def add_transcript_arguments(parser: argparse.ArgumentParser) -> None:
     how.add_argument(
         "-f", "--follow", action="store_true", help="print new lines of the file, until Ctrl-C"
     )
-    how.add_argument(
-        "--html",
-        metavar="OUT",
-        help="write one self-contained page for a browser",
-    )
+    how.add_argument("--html", metavar="OUT", help="write one self-contained page for a browser")
     parser.add_argument(
         "--session", metavar="ID", action="append", default=[],
         help="only events of this session or thread; the beginning of its id is enough",

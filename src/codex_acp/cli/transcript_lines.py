@@ -181,12 +181,10 @@ def _describe_elicitation(
 def _settled(by: events.ApprovalSettler | events.ElicitationSettler) -> tuple[Party, Party]:
     """Return the sender and the receiver of a decision."""
     match by:
-        case "client" | "person":
+        case "client" | "person" | "turn_cancelled":
             return "client", "codex"
         case "codex_resolved":
             return "codex", "adapter"
-        case "turn_cancelled":
-            return "client", "codex"
         case "policy" | "program" | "invalid_answer" | "turn_ended" | "disconnected" | "superseded":
             return "adapter", "codex"
         case _:

@@ -283,20 +283,15 @@ def _entries(top: int, folder: str) -> list[tuple[str, int, int]]:
 
 async def _git_add(baseline: Baseline, without: list[str], *, users_index: bool) -> bool:
     """Add all files but those in ``without``; return whether git could take them all."""
-    specs = [":/", *(f":(exclude,top,literal){name}" for name in without)]
+    specs = os.fsencode("\0".join((":/", *(f":(exclude,top,literal){name}" for name in without))))
     words = ("--all", "--ignore-errors", "--pathspec-from-file=-", "--pathspec-file-nul")
+    env, cwd = baseline.env, baseline.work_tree
     for repair in (_drop_attributes, _drop_index, None):
         try:
             if users_index:
                 await _forget_bits(baseline)
             await _drop_links(baseline)
-            await git(
-                "add",
-                *words,
-                env=baseline.env,
-                cwd=baseline.work_tree,
-                stdin=os.fsencode("\0".join(specs)),
-            )
+            await git("add", *words, env=env, cwd=cwd, stdin=specs)
         except GitFailed as error:
             if error.code == 1:  # git could not take some files
                 return False
@@ -305,7 +300,7 @@ async def _git_add(baseline: Baseline, without: list[str], *, users_index: bool)
             await repair(baseline)
         else:
             return True
-    return False
+    raise AssertionError("the last round returns or raises")
 
 
 async def _drop_attributes(baseline: Baseline) -> None:
@@ -395,18 +390,9 @@ async def _diff(baseline: Baseline, without: list[str]) -> bytes:
     words = ("--cached", "-p", "--binary", "--full-index", "-M")
     safe = ("--no-ext-diff", "--no-textconv", "--no-color", "--ignore-submodules=all")
     specs = (":/", *(f":(exclude,top,literal){name}" for name in without))
+    arguments = (*words, *safe, baseline.tree, "--", *specs)
     env, cwd = baseline.env, baseline.work_tree
-    return await git(
-        "diff-index",
-        *words,
-        *safe,
-        baseline.tree,
-        "--",
-        *specs,
-        env=env,
-        cwd=cwd,
-        limit=PATCH_LIMIT,
-    )
+    return await git("diff-index", *arguments, env=env, cwd=cwd, limit=PATCH_LIMIT)
 
 
 async def _newly_ignored(baseline: Baseline) -> list[str]:

@@ -334,16 +334,13 @@ def _remove_untrusted(repository: Path) -> None:
 
 async def _resolve(repository: Path, revision: str) -> str | None:
     """Return the commit of a branch, tag or commit; None if the repository does not have it."""
+    names = [f"refs/remotes/origin/{revision}", f"refs/tags/{revision}", revision]
     if _is_commit(revision):
         names = [revision]
-    else:
-        names = [f"refs/remotes/origin/{revision}", f"refs/tags/{revision}", revision]
-    words = ("--verify", "--quiet", "--end-of-options")
+    words, env = ("--verify", "--quiet", "--end-of-options"), {"GIT_DIR": str(repository)}
     for name in names:
         try:
-            out = await git(
-                "rev-parse", *words, f"{name}^{{commit}}", env={"GIT_DIR": str(repository)}
-            )
+            out = await git("rev-parse", *words, f"{name}^{{commit}}", env=env)
         except GitFailed:
             continue
         commit = out.decode().split()[-1]
@@ -354,12 +351,8 @@ async def _resolve(repository: Path, revision: str) -> str | None:
 
 async def _fetch(repository: Path, url: str, *refspecs: str) -> None:
     bare_url, login = without_login(url)
-    await git(
-        "fetch",
-        *(*_FETCH_OPTIONS, "--end-of-options", bare_url, *refspecs),
-        env={"GIT_DIR": str(repository), **login},
-        users_own=True,
-    )
+    arguments = (*_FETCH_OPTIONS, "--end-of-options", bare_url, *refspecs)
+    await git("fetch", *arguments, env={"GIT_DIR": str(repository), **login}, users_own=True)
 
 
 class _Locked:

@@ -13,7 +13,7 @@ import random
 import uuid
 from collections import deque
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from codex_acp.errors import MisuseError
@@ -41,9 +41,7 @@ if TYPE_CHECKING:
     from typing import Self
 
     from codex_acp.fleet.engines import Engine
-    from codex_acp.fleet.jobs import Event
     from codex_acp.fleet.questions import FleetFormCallback, FleetPolicy, FleetUrlCallback
-    from codex_acp.fleet.task import Task
     from codex_acp.jsonrpc.message import JsonValue
 
 logger = logging.getLogger(__name__)
@@ -289,30 +287,24 @@ JOURNALED: Final = frozenset(("worker", "opened", "prompt", "prompt_ended"))
 """Types of the events that go to the journal, because a later run needs them."""
 
 
+@dataclass(eq=False, slots=True)
 class TaskRun:
     """Runs one task on the driver's side; the `Post` of the task's worker."""
 
-    def __init__(
-        self,
-        driver: RunDriver,
-        task: Task,
-        check: OutputCheck | None,
-        history: History,
-        earlier_usage: Usage = Usage(),  # noqa: B008 - frozen
-    ) -> None:
-        self._driver = driver
-        self._task = task
-        self._check = check
-        self._history = history
-        self._earlier_usage = earlier_usage
-        """Usage of the failed outcome that is replaced; not counted in this run's budget."""
-        self._usage = Usage()
-        self._cwd: str | None = None
-        self._asked = 0
-        self._allowed = 0
-        self._waiting = 0
-        """Number of questions without an answer."""
-        self._attempt_runs = False
+    _driver: RunDriver
+    _task: Task
+    _check: OutputCheck | None
+    _history: History
+    _earlier_usage: Usage
+    """Usage of the failed outcome that is replaced; not counted in this run's budget."""
+    _usage: Usage = field(default_factory=Usage)
+    _cwd: str | None = None
+    _asked: int = 0
+    _allowed: int = 0
+    _waiting: int = 0
+    """Number of questions without an answer."""
+    _attempt_runs: bool = False
+    """Whether the task's worker may send events: not between two attempts."""
 
     async def run(self) -> tuple[Job, Report, Outcome]:
         """Attempt the task until there is an outcome; give its slot back during pauses."""
@@ -508,7 +500,7 @@ class RunDriver:
         self.left: set[str] = set(self._tasks)
         """Ids of the tasks without an outcome."""
         self.outcomes: deque[Outcome] = deque()
-        """Outcomes that the iteration has not returned yet."""
+        """Outcomes that `FleetRun` has not returned yet."""
         self.news: asyncio.Event = asyncio.Event()
         """Set when there is an outcome, or the run is `over`."""
         self.over: bool = False
@@ -656,10 +648,9 @@ class RunDriver:
     async def _keep(self, job: Job, report: Report, outcome: Outcome) -> None:
         """Write an outcome, and give it to the iteration."""
         if self._out is not None:
-            plain: Any = report.output
+            output, replaces = report.output, outcome.id in self._failed
             try:
-                replaces = outcome.id in self._failed
-                path = await asyncio.to_thread(self._out.write, outcome, plain, replaces=replaces)
+                path = await asyncio.to_thread(self._out.write, outcome, output, replaces=replaces)
             except FleetError as error:
                 self._fail(error)
                 await self.settings.engine.settle(job, written=False)

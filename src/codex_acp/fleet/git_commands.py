@@ -47,16 +47,9 @@ _SAFE_OPTIONS: Final = (
     *("-c", "gc.auto=0", "-c", "maintenance.auto=false", "-c", "advice.detachedHead=false"),
 )
 
-_KEPT_VARIABLES: Final = frozenset(
-    (
-        "GIT_SSH",
-        "GIT_SSH_COMMAND",
-        "GIT_SSL_CAINFO",
-        "GIT_SSL_CAPATH",
-        "GIT_SSL_CERT",
-        "GIT_SSL_KEY",
-    )
-)
+_KEPT_VARIABLES: Final = frozenset((
+    "GIT_SSH", "GIT_SSH_COMMAND", "GIT_SSL_CAINFO", "GIT_SSL_CAPATH", "GIT_SSL_CERT", "GIT_SSL_KEY",
+))  # fmt: skip
 """The user's ``GIT_*`` variables that a fetch may need; others make git use other directories."""
 
 

@@ -20,11 +20,7 @@ from codex_acp.errors import (
 )
 from codex_acp.fleet.errors import CheckoutError, WorkerLost
 from codex_acp.jsonrpc.message import AGENT_LOST, OVERLOADED
-from codex_acp.runtime import (
-    AgentStartError,
-    AuthenticationRequired,
-    MethodNotOffered,
-)
+from codex_acp.runtime import AgentStartError, AuthenticationRequired, MethodNotOffered
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -37,27 +33,11 @@ Event: TypeAlias = "Mapping[str, JsonValue]"
 ``prompt_ended``, ``tool`` or ``usage``; the driver adds ``question``, ``answered``, ``retry`` and
 ``ended``."""
 Reason: TypeAlias = Literal[
-    "end_turn",
-    "refusal",
-    "max_tokens",
-    "max_turn_requests",
-    "cancelled",
-    "time_limit",
-    "token_limit",
-    "output_invalid",
-    "checkout",
-    "directory",
-    "changes_incomplete",
-    "settings",
-    "authentication",
-    "agent_error",
-    "agent_not_found",
-    "agent_not_started",
-    "agent_lost",
-    "overloaded",
-    "worker_lost",
-    "stopped",
-]
+    "end_turn", "refusal", "max_tokens", "max_turn_requests", "cancelled", "time_limit",
+    "token_limit", "output_invalid", "checkout", "directory", "changes_incomplete", "settings",
+    "authentication", "agent_error", "agent_not_found", "agent_not_started", "agent_lost",
+    "overloaded", "worker_lost", "stopped",
+]  # fmt: skip
 """Why a task ended: a stop reason of ACP, or the problem that ended the task. ``max_tokens`` is the
 model's limit, ``token_limit`` the task's. ``changes_incomplete``: the agent completed the task, but
 the patch lacks some changes."""
@@ -172,14 +152,10 @@ _BUSY: Final = frozenset(
     ("serverOverloaded", "rateLimitExceeded", "flexUnavailable", "policyCapacityUnavailable")
 )
 """Values of ``codexErrorInfo`` that pass. A used-up quota does not pass."""
-_CONNECTION: Final = frozenset(
-    (
-        "httpConnectionFailed",
-        "responseStreamConnectionFailed",
-        "responseStreamDisconnected",
-        "responseTooManyFailedAttempts",
-    )
-)
+_CONNECTION: Final = frozenset((
+    "httpConnectionFailed", "responseStreamConnectionFailed", "responseStreamDisconnected",
+    "responseTooManyFailedAttempts",
+))  # fmt: skip
 """Keys of ``codexErrorInfo`` for failures of HTTP, with ``httpStatusCode``."""
 _PASSING: Final = frozenset((None, 408, 429, 500, 502, 503, 504, 529))
 """HTTP statuses that pass; None: there was no answer."""

@@ -48,16 +48,12 @@ def permission_question(permission: Permission) -> dict[str, JsonValue]:
     """Return a permission question as plain data."""
     call = permission.tool_call
     fields: dict[str, Any] = {
-        "toolCallId": call.tool_call_id,
-        "title": call.title,
-        "name": call.name,
-        "kind": call.kind,
-        "status": call.status,
+        "toolCallId": call.tool_call_id, "title": call.title, "name": call.name,
+        "kind": call.kind, "status": call.status,
         "content": [plain(part) for part in call.content],
         "locations": [plain(location) for location in call.locations],
-        "rawInput": call.raw_input,
-        "rawOutput": call.raw_output,
-    }
+        "rawInput": call.raw_input, "rawOutput": call.raw_output,
+    }  # fmt: skip
     tool_call = {key: value for key, value in fields.items() if value is not None}
     request = object_at(plain(permission.request))
     return {"kind": "permission", "request": request, "toolCall": tool_call}
@@ -112,6 +108,5 @@ async def _answer(
         answer = await ask(decode(model, question.get("request"), "an elicitation"))
     except InvalidPayload:
         answer = types.CancelCreateElicitationResponse()
-    return {"answer": object_at(plain(answer))}, isinstance(
-        answer, types.AcceptCreateElicitationResponse
-    )
+    accepts = isinstance(answer, types.AcceptCreateElicitationResponse)
+    return {"answer": object_at(plain(answer))}, accepts

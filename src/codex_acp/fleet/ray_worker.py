@@ -10,7 +10,8 @@ import os
 import socket
 import sys
 import uuid
-from dataclasses import replace
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias
 
@@ -77,11 +78,9 @@ class RayWorker:
         """Wait for messages, and return those since the last call."""
         if not self._messages:
             self._news.clear()
-            try:
+            with suppress(TimeoutError):
                 async with asyncio.timeout(FETCH_SECONDS):
                     await self._news.wait()
-            except TimeoutError:
-                pass
         messages, self._messages = self._messages, []
         return messages
 
@@ -136,12 +135,12 @@ class RayWorker:
             self._jobs.pop(job.attempt_id, None)
 
 
+@dataclass(slots=True)
 class _RemotePost:
     """The `Post` of a job: sends its events and questions to the driver."""
 
-    def __init__(self, worker: RayWorker, attempt_id: str) -> None:
-        self._worker = worker
-        self._attempt_id = attempt_id
+    _worker: RayWorker
+    _attempt_id: str
 
     def event(self, event: Event) -> None:
         self._worker.post(Message("event", self._attempt_id, event))

@@ -50,7 +50,6 @@ if TYPE_CHECKING:
     from typing import Self
 
     from codex_acp.acp.types import PromptResponse, StopReason
-    from codex_acp.jsonrpc.message import JsonValue
     from codex_acp.runtime import (
         AgentSpec,
         Form,

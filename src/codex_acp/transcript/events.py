@@ -16,12 +16,12 @@ from functools import cache
 from types import NoneType, UnionType
 from typing import (
     Annotated,
+    Any,
     ClassVar,
     Final,
     Literal,
     NamedTuple,
     TypeAlias,
-    TypeVar,
     Union,
     get_args,
     get_origin,
@@ -53,16 +53,9 @@ OptionKind: TypeAlias = Literal["allow_once", "allow_always", "reject_once", "re
 ApprovalOutcome: TypeAlias = Literal["accepted", "rejected", "cancelled"]
 """Outcome of the action; only ``accepted`` lets it run."""
 ApprovalSettler: TypeAlias = Literal[
-    "client",
-    "policy",
-    "person",
-    "invalid_answer",
-    "turn_cancelled",
-    "turn_ended",
-    "codex_resolved",
-    "disconnected",
-    "superseded",
-]
+    "client", "policy", "person", "invalid_answer", "turn_cancelled", "turn_ended",
+    "codex_resolved", "disconnected", "superseded",
+]  # fmt: skip
 """Party or event that settled an approval, as far as the recording program knows.
 
 ``client``: an answer over ACP, from a person or a program. ``policy``: a policy of this program,
@@ -78,16 +71,9 @@ ElicitationMode: TypeAlias = Literal["form", "url"]
 ElicitationAction: TypeAlias = Literal["accept", "decline", "cancel"]
 """Answer that Codex got. Source: MCP and ACP elicitation, ``action``."""
 ElicitationSettler: TypeAlias = Literal[
-    "client",
-    "program",
-    "person",
-    "invalid_answer",
-    "turn_cancelled",
-    "turn_ended",
-    "codex_resolved",
-    "disconnected",
-    "superseded",
-]
+    "client", "program", "person", "invalid_answer", "turn_cancelled", "turn_ended",
+    "codex_resolved", "disconnected", "superseded",
+]  # fmt: skip
 """Party or event that settled an elicitation; see `ApprovalSettler`. ``program``: a handler of the
 embedding program."""
 RouteName: TypeAlias = Literal["approval", "elicitation", "decline"]
@@ -371,7 +357,6 @@ _OTHER_TYPE: Final = "has another type or value than it may"
 _HEADER: Final = ("schema_version", "time", "type")
 _HINTS: Final[dict[type, Mapping[str, object]]] = {}
 """Cache of `_hints`."""
-_T = TypeVar("_T")
 
 
 def to_json(event: TranscriptEvent, time: Timestamp) -> dict[str, JsonValue]:
@@ -413,7 +398,7 @@ def from_json(value: JsonValue) -> Entry:
     assert isinstance(ref_class, type)
     ref = _hints(ref_class)
     problems = [f"{name} is unknown" for name in value.keys() - {*_HEADER, *ref, *own}]
-    read: dict[str, object] = {}
+    read: dict[str, Any] = {}
     for name, hint in {"time": Timestamp, **ref, **own}.items():
         try:
             read[name] = _read(hint, value[name])
@@ -423,11 +408,9 @@ def from_json(value: JsonValue) -> Entry:
             problems.append(f"{name} {error}")
     if problems:
         raise InvalidPayload(f"a transcript line of type {kind}", tuple(sorted(problems)))
-    time = read["time"]
-    assert isinstance(time, str)
-    members: dict[str, object] = {name: read[name] for name in own}
-    members["ref"] = _make(ref_class, {name: read[name] for name in ref})
-    return Entry(time, _make(event_class, members))
+    members = {name: read[name] for name in own}
+    members["ref"] = ref_class(**{name: read[name] for name in ref})
+    return Entry(read["time"], event_class(**members))
 
 
 class _Mismatch(Exception):
@@ -436,15 +419,10 @@ class _Mismatch(Exception):
 
 def _hints(cls: type) -> Mapping[str, object]:
     """Return the fields of a dataclass in order, with their types."""
-    known = _HINTS.get(cls)
-    if known is None:
+    if cls not in _HINTS:
         hints = get_type_hints(cls, include_extras=True)
-        known = _HINTS[cls] = {f.name: hints[f.name] for f in fields(cls)}
-    return known
-
-
-def _make(cls: type[_T], members: Mapping[str, object]) -> _T:
-    return cls(**members)
+        _HINTS[cls] = {f.name: hints[f.name] for f in fields(cls)}
+    return _HINTS[cls]
 
 
 def _plain(value: object) -> JsonValue:
@@ -504,5 +482,5 @@ def _read_object(cls: type, value: JsonValue) -> object:
     hints = _hints(cls)
     if not isinstance(value, dict) or value.keys() != hints.keys():
         raise _Mismatch(f"must be an object with {', '.join(hints)}")
-    made: object = _make(cls, {name: _read(hint, value[name]) for name, hint in hints.items()})
+    made: object = cls(**{name: _read(hint, value[name]) for name, hint in hints.items()})
     return made

@@ -50,15 +50,12 @@ class EntryStream:
         return f"EntryStream(waiting={len(self._waiting)}, dropped={self._dropped})"
 
     async def __aenter__(self) -> Self:
-        """Return the stream itself."""
         return self
 
     async def __aexit__(self, *_exc: object) -> None:
-        """Close the stream."""
         await self.aclose()
 
     def __aiter__(self) -> Self:
-        """Return the stream itself."""
         return self
 
     async def __anext__(self) -> Entry | Dropped:

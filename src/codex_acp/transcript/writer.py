@@ -235,11 +235,9 @@ class TranscriptWriter:
         return f"TranscriptWriter({str(self._path)!r})"
 
     def __enter__(self) -> Self:
-        """Return the writer itself."""
         return self
 
     def __exit__(self, *_exc: object) -> None:
-        """Close the file."""
         self.close()
 
     @property
