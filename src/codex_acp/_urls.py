@@ -70,7 +70,7 @@ def allowed_url(url: str) -> AllowedUrl | RefusedUrl:
         return RefusedUrl(f"it is longer than {MAX_URL_BYTES} bytes")
     if " " in url or not all(map(has_glyph, url)):
         return RefusedUrl("it contains spaces or characters that cannot be seen")
-    if len(url.encode()) > MAX_URL_BYTES:
+    if len(url.encode()) > MAX_URL_BYTES:  # a lone surrogate, refused above, cannot be encoded
         return RefusedUrl(f"it is longer than {MAX_URL_BYTES} bytes")
     if "\\" in url:
         return RefusedUrl("it contains a backslash, which browsers read as a slash")
@@ -145,8 +145,7 @@ def _ascii_host(written: str) -> str | RefusedUrl:
 
 def _ascii_label(label: str) -> str | RefusedUrl:
     """Return one part of a host, between dots, in ASCII. Refuses characters that a browser would
-    replace first (capital, compatibility and full-width letters, other dots).
-    """
+    replace first (capital, compatibility and full-width letters, other dots)."""
     if not label:
         return RefusedUrl("its host has an empty part")
     if not label.isascii():

@@ -40,7 +40,7 @@ class Typed(LineReader):
         self.lines = list(lines)
         self.dropped = 0
 
-    def drop(self) -> None:
+    def discard_typed(self) -> None:
         self.dropped += 1
 
     async def line(self) -> str | None:

@@ -266,12 +266,13 @@ class Bridge:
             case notifications.ItemCompletedEvent():
                 item = event.params.item
                 ended_well = getattr(item, "status", "completed") == "completed"
-                key = (event.params.thread_id, str(getattr(item, "id", "")))
-                self._item_ended(key, out, ended_well=ended_well)
+                item_id = str(getattr(item, "id", ""))
+                self._item_ended((event.params.thread_id, item_id), out, ended_well=ended_well)
             case notifications.TurnCompletedEvent():
                 self._turn_ended(event.params.thread_id, event.params.turn.id, out)
             case notifications.ServerRequestResolvedEvent():
-                self._resolved(_key(event.params.request_id), out)
+                key = _key(event.params.request_id)
+                self._settle(key, self._ledger.resolved(key), out)
         return self._as_told(out)
 
     def holds(self, params: JsonValue) -> bool:
@@ -298,7 +299,10 @@ class Bridge:
             open_request, question = self._open[key]
             if open_request == request:
                 return question
-            return self._declined(request, "the request's id is open already", self._close(key))
+            out = _Results()
+            abandoned = self._ledger.abandoned(key, "Codex used its id again", by="superseded")
+            self._settle(key, abandoned, out)
+            return self._declined(request, "the request's id is open already", out)
         classified = classify(request, self._items)
         looks = self._look_at(classified) if isinstance(classified, ApprovalRequest) else {}
         context = routes.RoutingContext(self._items, self._client, {self.thread_id}, looks)
@@ -493,18 +497,8 @@ class Bridge:
             out.settled.append(key.id)
             self._announce_running(out)
 
-    def _close(self, key: Key) -> _Results:
-        """Settle the open question with an id that Codex has used for another request."""
-        out = _Results()
-        abandoned = self._ledger.abandoned(key, "Codex used its id again", by="superseded")
-        if abandoned is not None:
-            self._carry_out(abandoned, out)
-        else:
-            self._withdraw(key, out)
-        return out
-
-    def _resolved(self, key: Key, out: _Results) -> None:
-        settlement = self._ledger.resolved(key)
+    def _settle(self, key: Key, settlement: Settlement | None, out: _Results) -> None:
+        """Settle an approval as the ledger has, or else an open elicitation without an answer."""
         if settlement is not None:
             self._carry_out(settlement, out)
         elif key in self._open:

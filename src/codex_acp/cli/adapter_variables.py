@@ -49,7 +49,7 @@ _PRIVATE: Final = re.compile(
     r"|headers|query_params|^env$"
 )
 """Keys whose values may not be on a command line, which other users of the machine can read."""
-_ARGUMENTS: Final = re.compile(r"mcp_servers(?:\.[^.]+\.args)?")
+_ALWAYS_PRIVATE: Final = re.compile(r"mcp_servers(?:\.[^.]+\.args)?")
 """Keys whose values go with each thread in any case: the arguments of a server, or a table of
 servers, may contain a secret of any form."""
 _SERVER: Final = re.compile(r"mcp_servers\.[^.]+\.")
@@ -122,7 +122,7 @@ def _split_private(
             secrets += secrets_in(value, key.rpartition(".")[2], given=True)
         else:
             secrets += texts
-        if has_private_name or texts or _ARGUMENTS.fullmatch(key):
+        if has_private_name or texts or _ALWAYS_PRIVATE.fullmatch(key):
             private[key] = value
     if secrets:  # a transcript may record the request that opens a thread
         from codex_acp.transcript.secrets import remember_secrets

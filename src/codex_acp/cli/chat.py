@@ -366,9 +366,15 @@ class ChatInput:
 
     def __init__(self, screen: TextOutput) -> None:
         self._screen = screen
+        bindings = KeyBindings()
+
+        @bindings.add("escape", "enter")
+        def _new_line(event: KeyPressEvent) -> None:
+            event.current_buffer.insert_text("\n")
+
         self._session: PromptSession[str] = PromptSession(
             history=self._history(),
-            key_bindings=_bindings(),
+            key_bindings=bindings,
             output=_output(),
             complete_while_typing=True,
             enable_suspend=True,
@@ -465,13 +471,3 @@ def _output() -> Output:
     if isinstance(output, Vt100_Output):
         output.enable_cpr = False
     return output
-
-
-def _bindings() -> KeyBindings:
-    bindings = KeyBindings()
-
-    @bindings.add("escape", "enter")
-    def _new_line(event: KeyPressEvent) -> None:
-        event.current_buffer.insert_text("\n")
-
-    return bindings

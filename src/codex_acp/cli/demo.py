@@ -472,8 +472,8 @@ class _Typist(LineReader):
         self._screen.write_now(f"{typed}\n")
         return typed
 
-    def drop(self) -> None:
-        """Do nothing: no input was typed ahead."""
+    def discard_typed(self) -> None:
+        """Do nothing: the answers are not typed ahead."""
 
 
 # ``--wire``: a link that shows its lines.

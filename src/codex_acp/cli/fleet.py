@@ -132,13 +132,13 @@ class _Run:
                 stopped = {"type": "stopped", "reason": reason, "left": self._running.left}
                 print(json.dumps(stopped), file=self._out, flush=True)
             else:
-                which = _which(len(self._running.left), "left")
-                self._note(f"{which}, since {reason}; --resume goes on")
+                sentence = _tasks_are(len(self._running.left), "left")
+                self._note(f"{sentence}, since {reason}; --resume goes on")
             return EXIT_TASKS_LEFT if self._signal is None else SIGNALLED + self._signal
         if not self._progress.failed:
             return 0
-        which = _which(self._progress.failed, "failed")
-        self._note(f"{which}; --resume --retry-failed runs what failed once more")
+        sentence = _tasks_are(self._progress.failed, "failed")
+        self._note(f"{sentence}; --resume --retry-failed runs what failed once more")
         return FAILED
 
     def _tasks(self) -> list[Task]:
@@ -216,7 +216,7 @@ class _Run:
         self._note("ending what runs; once more ends it at once")
 
 
-def _which(count: int, what: str) -> str:
+def _tasks_are(count: int, what: str) -> str:
     return f"{count} task is {what}" if count == 1 else f"{count} tasks are {what}"
 
 

@@ -259,7 +259,14 @@ def run(options: RunOptions) -> int:
 
     async def main() -> int:
         host = Host(options, spec, screen, questions, json)
-        return await host.main(lambda: _once(host, options, text, json or screen))
+
+        async def converse() -> int:
+            async with await host.open(options.session) as session:
+                (json or screen).session(session)
+                code = EXIT_CODES[(await host.send(session, text)).stop_reason]
+            return EXIT_NOBODY_ASKED if code == 0 and host.refused else code
+
+        return await host.main(converse)
 
     return run_loop(main())
 
@@ -267,11 +274,3 @@ def run(options: RunOptions) -> int:
 def log_level() -> str:
     """Return the level of the environment variable, else ERROR: commands show errors themselves."""
     return chosen_level(None if os.environ.get(LEVEL_VARIABLE) else "ERROR")
-
-
-async def _once(host: Host, options: RunOptions, text: str, output: JsonOutput | TextOutput) -> int:
-    async with await host.open(options.session) as session:
-        output.session(session)
-        result = await host.send(session, text)
-    code = EXIT_CODES[result.stop_reason]
-    return EXIT_NOBODY_ASKED if code == 0 and host.refused else code

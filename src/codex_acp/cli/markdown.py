@@ -139,16 +139,12 @@ def rendered(text: str, columns: int, *, coloured: bool) -> str:
 
 
 def _is_costly(text: str) -> bool:
-    return _cells(text) > CELL_LIMIT or text.count("[") > BRACKET_LIMIT
-
-
-def _cells(text: str) -> int:
-    """Return how many cells the tables in ``text`` have at most."""
+    """Return whether ``text`` may have more cells of tables, or brackets, than their limits."""
     cells = 0
     for lines in text.split("\n\n"):
         columns = max((row.count("|") + 1 for row in _DELIMITER_ROW.findall(lines)), default=0)
         cells += columns * (lines.count("\n") + 1)
-    return cells
+    return cells > CELL_LIMIT or text.count("[") > BRACKET_LIMIT
 
 
 def _is_complete(shown: str, text: str, parsed: Sequence[Token]) -> bool:

@@ -201,7 +201,8 @@ class Questions:
                 try:
                     yield
                 except asyncio.CancelledError:
-                    self._reader.drop()  # half an answer must not reach the prompt or the shell
+                    # Half an answer must not reach the prompt or the shell.
+                    self._reader.discard_typed()
                     self._screen.write_now("\n[the question was withdrawn]\n")
                     raise
 
@@ -261,7 +262,7 @@ class Questions:
         while not self._screen.frame.has_room():
             had_room = False
             self._screen.write_now(f"\n{self._screen.frame.broken(_TOO_SMALL)}\n")
-            await self._reader.change()
+            await self._reader.until_changed()
         return had_room
 
     async def _show(
@@ -293,7 +294,7 @@ class Questions:
         """Show a prompt, and read a line; None for Ctrl-D. Raises Redraw."""
         if not await self._wait_for_room():
             raise Redraw
-        self._reader.drop()
+        self._reader.discard_typed()
         self._screen.write_now(self._screen.frame.prompt(prompt))
         answer = await self._reader.line()
         if answer is None:  # Ctrl-D does not end the row

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from types import FrameType
     from typing import Self, TextIO
 
+_STDIN: Final = 0
 READ_SIZE: Final = 4096
 USUAL_SIZE: Final = os.terminal_size((80, 24))
 """Size of a terminal that does not tell its size."""
@@ -42,8 +43,7 @@ class Redraw(Exception):
 class LineReader:
     """Reads typed lines; without a thread, which would outlive a settled question."""
 
-    def __init__(self, fd: int = 0) -> None:
-        self._fd = fd
+    def __init__(self) -> None:
         self._ready: asyncio.Event | None = None
         """Set when there is input, or after a change; None while nothing waits."""
         self._changed = False
@@ -56,17 +56,17 @@ class LineReader:
         data = b""
         while not data.endswith(b"\n"):
             self._ready = ready = asyncio.Event()
-            loop.add_reader(self._fd, ready.set)
+            loop.add_reader(_STDIN, ready.set)
             try:
                 await ready.wait()
             finally:
                 self._ready = None
-                loop.remove_reader(self._fd)
+                loop.remove_reader(_STDIN)
             if self._changed:
                 self._changed = False
                 raise Redraw
             try:
-                more = os.read(self._fd, READ_SIZE)
+                more = os.read(_STDIN, READ_SIZE)
             except OSError:  # the terminal is gone
                 more = b""
             if not more:
@@ -74,7 +74,7 @@ class LineReader:
             data += more
         return data.decode(errors="replace").rstrip("\r\n")
 
-    async def change(self) -> None:
+    async def until_changed(self) -> None:
         """Wait until the window has a new size, or this program is continued."""
         self._ready = ready = asyncio.Event()
         try:
@@ -85,12 +85,12 @@ class LineReader:
 
     @contextmanager
     def noticing_changes(self) -> Iterator[None]:
-        """Make `line` raise Redraw, and `change` return, after a new size or when continued."""
+        """End `line` (by Redraw) and `until_changed` at a new size or when continued."""
         loop = asyncio.get_running_loop()
         numbers: tuple[signal.Signals, ...] = (signal.SIGWINCH, signal.SIGCONT)
         try:
             for number in numbers:
-                loop.add_signal_handler(number, loop.call_later, REDRAW_SECONDS, self._change)
+                loop.add_signal_handler(number, loop.call_later, REDRAW_SECONDS, self._note_change)
         except (ValueError, RuntimeError):  # only the main thread can handle signals
             numbers = ()
         try:
@@ -100,14 +100,14 @@ class LineReader:
             for number in numbers:
                 loop.remove_signal_handler(number)
 
-    def drop(self) -> None:
+    def discard_typed(self) -> None:
         """Discard typed input, so that nothing typed before a question answers it."""
         import termios
 
         with suppress(termios.error):
-            termios.tcflush(self._fd, termios.TCIFLUSH)
+            termios.tcflush(_STDIN, termios.TCIFLUSH)
 
-    def _change(self) -> None:
+    def _note_change(self) -> None:
         if self._ready is not None:
             self._changed = True
             self._ready.set()

@@ -36,11 +36,11 @@ ASKED: Final = {
     "switch_mode": "switch its mode",
 }
 """Purpose of a permission, by the kind of the tool call."""
-THEIRS: Final = "  | "
+FOREIGN_PREFIX: Final = "  | "
 """Prefix of each row of text by the agent, a model or a server."""
-GIVEN: Final = THEIRS + "  "
+VALUE_PREFIX: Final = FOREIGN_PREFIX + "  "
 """Prefix of each row of a value of several lines, so that none looks like another value."""
-WRAPPED: Final = "  . "
+CONTINUED_PREFIX: Final = "  . "
 """Prefix of a row that continues a line of a command; the lines begin with ``$`` and ``>``."""
 TITLE_LIMIT: Final = 500
 """Characters of a title in one line."""
@@ -102,8 +102,8 @@ def _uncoded(text: str) -> str:
 
 
 def quoted(text: str) -> Iterator[Line]:
-    """Yield an agent's text line by line, with the prefix `THEIRS`."""
-    return (Line(line, THEIRS) for line in _unfenced(text))
+    """Yield an agent's text line by line, with the prefix `FOREIGN_PREFIX`."""
+    return (Line(line, FOREIGN_PREFIX) for line in _unfenced(text))
 
 
 def described(call: ToolCall, *, verbose: bool = False) -> Iterator[Line]:
@@ -132,7 +132,7 @@ def described(call: ToolCall, *, verbose: bool = False) -> Iterator[Line]:
         shown_texts.append(text)
         lines = list(_unfenced(text))
         if command is None or "\n".join(lines).strip() not in (command, visible(command)):
-            yield from (Line(line, THEIRS) for line in lines)
+            yield from (Line(line, FOREIGN_PREFIX) for line in lines)
     if raw is not None and not (diffs and call.kind in SHOWN_BY_DIFF):
         known = () if command is None else (*SHOWN_WITH_COMMAND, command_key)
         yield from _input(raw, "\n".join(shown_texts), known)
@@ -181,7 +181,7 @@ def _script(script: str) -> Iterator[Line]:
             yield Line("", f"  > [{len(lines)} empty lines]")
             continue
         for line in lines:
-            yield Line(line, prefix, "bold", WRAPPED)
+            yield Line(line, prefix, "bold", CONTINUED_PREFIX)
             prefix = "  > "
 
 
@@ -197,7 +197,7 @@ def _diff(content: types.DiffToolCallContent) -> Iterator[Line]:
     what = "new file" if content.old_text is None else "change of"
     yield Line(f"{what} {content.path}:", "  ")
     for text, style in diff_lines(content.old_text, content.new_text):
-        yield Line(text, THEIRS, style)
+        yield Line(text, FOREIGN_PREFIX, style)
 
 
 def _command_of(call: ToolCall) -> tuple[str, str | None]:
@@ -280,9 +280,9 @@ def _input(raw: object, shown_text: str, known: tuple[str, ...]) -> Iterator[Lin
     for path, value in leaves:
         words = value if isinstance(value, str) else json.dumps(value, default=str)
         first, *more = words.split("\n")
-        yield Line(f"{path}:" if more else f"{path}: {first}", THEIRS)
+        yield Line(f"{path}:" if more else f"{path}: {first}", FOREIGN_PREFIX)
         if more:
-            yield from (Line(line, GIVEN) for line in (first, *more))
+            yield from (Line(line, VALUE_PREFIX) for line in (first, *more))
 
 
 def _leaves(value: object, path: str) -> Iterator[tuple[str, object]]:

@@ -47,6 +47,7 @@ from codex_acp.transcript.events import TranscriptEvent
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable
 
+    from codex_acp.cli.transcript_lines import Description
     from codex_acp.jsonrpc.message import JsonValue
 
 DESCRIPTION: Final = """\
@@ -172,33 +173,32 @@ def page_data(lines: Iterable[Line], selection: Selection) -> PageData:
     for line in lines:
         if line.entry is None:
             data.unread += 1
-            data.rows.append(_unread_row(line))
+            data.rows.append({
+                "t": None, "kind": "unread", "verb": "unreadable", "about": line.problem,
+                "detail": _cut(line.text, MAX_ROW_TEXT), "from": "adapter", "to": "adapter",
+                "tone": "bad", "session": None,
+            })  # fmt: skip
             data.details.append(_detail({"line": line.text}, len(line.text)))
             continue
         description = describe(line.entry.event)
         if not selection.fits(line.entry, description, wire=True):
             continue
         links.add(len(data.rows), line.entry.event)
-        data.rows.append(_row(line.entry))
+        data.rows.append(_row(line.entry, description))
         data.details.append(_detail(json.loads(line.text), len(line.text)))
     links.join(data.rows)
     return data
 
 
-def _row(entry: events.Entry) -> Row:
+def _row(entry: events.Entry, description: Description) -> Row:
     event = entry.event
-    description = describe(event)
     row: Row = {
-        "t": _milliseconds(entry.time),
-        "kind": description.kind,
-        "verb": description.verb,
+        "t": _milliseconds(entry.time), "kind": description.kind, "verb": description.verb,
         "about": _cut(description.about, MAX_ROW_TEXT),
         "detail": _cut(description.detail, MAX_ROW_TEXT),
-        "from": description.sender,
-        "to": description.receiver,
-        "tone": description.tone,
+        "from": description.sender, "to": description.receiver, "tone": description.tone,
         "session": event.ref.session_id or event.ref.thread_id,
-    }
+    }  # fmt: skip
     title = _title_of(event)
     if title is not None:
         row["title"] = _cut(title, MAX_ROW_TEXT)
@@ -216,14 +216,6 @@ def _title_of(event: events.TranscriptEvent) -> str | None:
         questions = [text_at(question, "question") for question in list_at(params, "questions")]
         return " ".join(filter(None, questions)) or text_at(params, "message") or None
     return text_at(params, "toolCall", "title") or None
-
-
-def _unread_row(line: Line) -> Row:
-    return {
-        "t": None, "kind": "unread", "verb": "unreadable", "about": line.problem,
-        "detail": _cut(line.text, MAX_ROW_TEXT), "from": "adapter", "to": "adapter",
-        "tone": "bad", "session": None,
-    }  # fmt: skip
 
 
 def _milliseconds(time: str) -> int | None:

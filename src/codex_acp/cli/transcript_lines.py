@@ -473,9 +473,6 @@ class Rows:
     def _columns(self) -> int:
         return size_of(self._out).columns if self._out.isatty() else MAX_TEXT
 
-    def _style(self, text: str, style: str) -> str:
-        return f"\x1b[{style}m{text}\x1b[0m" if self._styled and style != "0" else text
-
     def _put(self, *parts: tuple[str, str]) -> None:
         """Write a row of texts with their styles, cut to the terminal's width."""
         room = max(1, self._columns() - 1)
@@ -484,5 +481,5 @@ class Rows:
             shown = text if len(text) <= room else f"{text[: room - 1]}\u2026"[:room]
             room -= len(shown)
             shown = shown.encode(self._encoding, "replace").decode(self._encoding)
-            row += self._style(shown, style)
+            row += f"\x1b[{style}m{shown}\x1b[0m" if self._styled and style != "0" else shown
         self._out.write(row.rstrip() + "\n")

@@ -141,6 +141,7 @@ class Baseline:
     def copy_of(self, other: Baseline) -> Baseline:
         """Set up the git directory with another one's files: the agent may have written there."""
         index, objects = other.git_dir / "index", other.git_dir / "objects"
+        # "none" is no digest: an index without a digest is not copied.
         return self.set_up(index, objects, digest=other.index or "none")
 
 

@@ -239,41 +239,41 @@ class Slots:
     def __init__(self, count: int, parked: int) -> None:
         self._free = count
         """May be negative: a parked task takes its slot back without waiting."""
-        self._parkable = parked
-        self._news = asyncio.Event()
+        self._parking_left = parked
+        self._freed = asyncio.Event()
 
-    async def take(self) -> None:
+    async def acquire(self) -> None:
         while self._free <= 0:
-            self._news.clear()
-            await self._news.wait()
+            self._freed.clear()
+            await self._freed.wait()
         self._free -= 1
 
-    def give(self) -> None:
+    def release(self) -> None:
         self._free += 1
-        self._news.set()
+        self._freed.set()
 
     async def pause(self, seconds: float) -> None:
         """Give a slot back, wait ``seconds``, and take a slot again."""
-        self.give()
+        self.release()
         try:
             await asyncio.sleep(seconds)
-            await self.take()
+            await self.acquire()
         except BaseException:
-            self._free -= 1
+            self._free -= 1  # the caller releases the slot
             raise
 
     @contextmanager
     def parked(self) -> Iterator[None]:
         """Give the slot back within the block; take it back at once, even if none is free."""
-        if self._parkable <= 0:
+        if self._parking_left <= 0:
             yield
             return
-        self._parkable -= 1
-        self.give()
+        self._parking_left -= 1
+        self.release()
         try:
             yield
         finally:
-            self._parkable += 1
+            self._parking_left += 1
             self._free -= 1
 
 
@@ -504,7 +504,7 @@ class RunDriver:
         self.news: asyncio.Event = asyncio.Event()
         """Set when there is an outcome, or the run is `over`."""
         self.over: bool = False
-        self._stop = asyncio.Event()
+        self._stop_requested = asyncio.Event()
         self._tokens: dict[str, int] = {}
         """Tokens that each task has used in this run, by its id."""
         self._running: set[asyncio.Task[None]] = set()
@@ -518,7 +518,7 @@ class RunDriver:
         """End running tasks and start no more; `left` keeps the tasks without an outcome."""
         if self.stopped is None:
             self.stopped = reason
-            self._stop.set()
+            self._stop_requested.set()
 
     async def run(self) -> None:
         """Run the tasks, then set `over`. An exception is kept in `error`, not raised."""
@@ -548,7 +548,7 @@ class RunDriver:
                 reason = f"the time limit of {limit:g} seconds for all tasks is over"
                 timer = loop.call_later(limit, self.stop, reason)
             starting = asyncio.ensure_future(self._start_all())
-            stopping = asyncio.ensure_future(self._stop.wait())
+            stopping = asyncio.ensure_future(self._stop_requested.wait())
             try:
                 await asyncio.wait({starting, stopping}, return_when=asyncio.FIRST_COMPLETED)
                 if starting.done():
@@ -622,7 +622,7 @@ class RunDriver:
     async def _start_all(self) -> None:
         """Start each task when a slot is free; wait until all tasks have ended."""
         for task in [task for task in self._tasks.values() if task.id in self.left]:
-            await self.slots.take()
+            await self.slots.acquire()
             running = asyncio.get_running_loop().create_task(self._run_task(task), name=task.id)
             self._running.add(running)
             running.add_done_callback(self._running.discard)
@@ -643,7 +643,7 @@ class RunDriver:
         except BaseException as error:  # noqa: BLE001 - raised by `_run` when all tasks have ended
             self._fail(error)
         finally:
-            self.slots.give()
+            self.slots.release()
 
     async def _keep(self, job: Job, report: Report, outcome: Outcome) -> None:
         """Write an outcome, and give it to the iteration."""

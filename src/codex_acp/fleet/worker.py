@@ -99,7 +99,7 @@ class TimeLimit:
         self._pauses += 1
         if self._pauses == 1 and self._left is not None and not self._timeout.expired():
             self._left -= self._loop.time() - self._since
-            with suppress(RuntimeError):
+            with suppress(RuntimeError):  # the limit's block has been left meanwhile
                 self._timeout.reschedule(None)
         try:
             yield
@@ -107,7 +107,7 @@ class TimeLimit:
             self._pauses -= 1
             if not self._pauses and self._left is not None and not self._timeout.expired():
                 self._since = self._loop.time()
-                with suppress(RuntimeError):  # the block has been left meanwhile
+                with suppress(RuntimeError):
                     self._timeout.reschedule(self._since + max(self._left, 0.0))
 
 
@@ -164,7 +164,7 @@ class FirstStart:
     async def __aenter__(self) -> None:
         if not self._over.is_set():
             await self._lock.acquire()
-            if self._over.is_set():
+            if self._over.is_set():  # another process has started meanwhile
                 self._lock.release()
 
     async def __aexit__(self, exc_type: object, *_exc: object) -> None:
@@ -454,10 +454,10 @@ def _is_count(value: object) -> TypeGuard[int]:
     return type(value) is int and 0 <= value < 1 << 63
 
 
-FORCED: Final[frozenset[Reason]] = frozenset(
+MAY_STILL_RUN: Final[frozenset[Reason]] = frozenset(
     ("time_limit", "token_limit", "cancelled", "agent_lost", "agent_not_found", "agent_not_started")
 )
-"""Reasons after which the task's work may still go on in the agent's process."""
+"""Reasons after which a task's work may go on in the agent's process."""
 
 
 class Worker:
@@ -586,10 +586,10 @@ class _Attempt:
             await self._session.run(lease, directory, again=again)
             clean = True
         except Ended as ended:
-            clean = ended.reason not in FORCED
+            clean = ended.reason not in MAY_STILL_RUN
             raise
         except Exception as error:
-            clean = reason_of(error) not in FORCED and not self._limit.expired
+            clean = reason_of(error) not in MAY_STILL_RUN and not self._limit.expired
             raise
         finally:
             await self._worker.pool.give_back(lease, clean=clean)

@@ -449,7 +449,10 @@ def _read(hint: object, value: JsonValue) -> object:
     if origin in (Union, UnionType):
         return _read_union(args, value)
     if isinstance(hint, type) and is_dataclass(hint):
-        return _read_object(hint, value)
+        hints = _hints(hint)
+        if not isinstance(value, dict) or value.keys() != hints.keys():
+            raise _Mismatch(f"must be an object with {', '.join(hints)}")
+        return hint(**{name: _read(kind, value[name]) for name, kind in hints.items()})
     if origin is tuple and isinstance(value, list):
         return tuple(_read(args[0], item) for item in value)
     if origin is Mapping and isinstance(value, dict):
@@ -476,11 +479,3 @@ def _read_union(members: tuple[object, ...], value: JsonValue) -> object:
         except _Mismatch as error:
             problem = error
     raise problem
-
-
-def _read_object(cls: type, value: JsonValue) -> object:
-    hints = _hints(cls)
-    if not isinstance(value, dict) or value.keys() != hints.keys():
-        raise _Mismatch(f"must be an object with {', '.join(hints)}")
-    made: object = cls(**{name: _read(hint, value[name]) for name, hint in hints.items()})
-    return made

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import fields, is_dataclass, replace
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias, TypeVar
 
-from codex_acp._json import text_at
+from codex_acp._json import object_at, text_at
 from codex_acp._last_ones import LastOnes
 from codex_acp._urls import bare_url
 from codex_acp.transcript import secrets
@@ -121,17 +121,12 @@ class Pieces:
         if isinstance(delta, str):  # a notification of Codex; else one of ACP
             text_id = f"{method} {params.get('threadId')} {params.get('itemId')}"
             return {**params, "delta": self._redact(text_id, delta)}
-        update = params.get("update")
-        if not isinstance(update, dict):
-            return params
-        kind, content = update.get("sessionUpdate"), update.get("content")
-        if not (isinstance(kind, str) and kind.endswith("_chunk") and isinstance(content, dict)):
-            return params
-        text = content.get("text")
-        if not isinstance(text, str):
+        update, kind = object_at(params, "update"), text_at(params, "update", "sessionUpdate")
+        text = text_at(update, "content", "text")
+        if text is None or not (kind or "").endswith("_chunk"):
             return params
         text_id = f"{kind} {params.get('sessionId')} {update.get('messageId')}"
-        kept = {**content, "text": self._redact(text_id, text)}
+        kept = {**update["content"], "text": self._redact(text_id, text)}
         return {**params, "update": {**update, "content": kept}}
 
     def _redact(self, text_id: str, piece: str) -> str:
