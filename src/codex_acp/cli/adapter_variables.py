@@ -75,10 +75,8 @@ class AdapterVariables(NamedTuple):
 
 
 def read_variables(environment: Mapping[str, str], given: Sequence[str] = ()) -> AdapterVariables:
-    """Read the variables; ``given`` are the ``-c`` arguments, which override them.
-
-    Raises MisuseError that names an invalid variable.
-    """
+    """Read the variables; ``given`` are the ``-c`` arguments, which override them. Raises
+    MisuseError that names an invalid variable."""
     config = _object(CONFIG, environment.get(CONFIG))
     arguments, private, given = _split_private(dict(_leaves("", config)), given)
     provider = environment.get(PROVIDER)

@@ -125,7 +125,7 @@ class _Chat:
             while True:
                 if text is None:
                     text = await self._input.line(session)
-                    self._host.take_signals()
+                    self._host.take_signals()  # prompt_toolkit removes the handler of Ctrl-C
                 if text.strip():
                     session = await self._handle_line(text, session)
                 text = None

@@ -50,10 +50,8 @@ class Command(NamedTuple):
 
 
 def run(argv: Sequence[str]) -> int:
-    """Parse ``argv`` and run its command; return the exit code.
-
-    Raises SystemExit for ``--help`` (0) and errors (2).
-    """
+    """Parse ``argv`` and run its command; return the exit code. Raises SystemExit for ``--help``
+    (0) and errors (2)."""
     first = argv[0] if argv else "serve"
     if first == "login":  # Codex itself reads the arguments behind it
         return _login(None, argv[1:])

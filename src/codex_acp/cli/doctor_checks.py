@@ -431,9 +431,7 @@ def codex_findings(
     answers: Answers, values: list[str], environ: Mapping[str, str], login: list[Finding]
 ) -> Iterator[Finding]:
     """Yield the findings of Codex's answers, and those of the login, in the report's order.
-
-    ``values`` are the quoted values of the configuration.
-    """
+    ``values`` are the quoted values of the configuration."""
     if answers.failed is not None:
         advice = "see what `codex app-server` says in a terminal; reinstall or update Codex"
         yield problem("start", f"Codex does not start: {answers.failed}", advice)
@@ -593,7 +591,8 @@ MCP_SECONDS: Final = 30.0
 """Time limit for the start of all MCP servers, at once; Codex gives each ten seconds."""
 WARNING_SECONDS: Final = 0.3
 """Time to wait for more ``configWarning`` notifications after the last answer."""
-NO_MODEL: Final = "http://127.0.0.1:9/v1"
+NOWHERE: Final = "http://127.0.0.1:9"
+"""The discard port: nothing listens there."""
 _PROVIDER: Final = "codex_acp_doctor"
 _THREAD_PARAMS: Final[dict[str, JsonValue]] = {
     "sandbox": "read-only",
@@ -601,7 +600,7 @@ _THREAD_PARAMS: Final[dict[str, JsonValue]] = {
     "modelProvider": _PROVIDER,
     "config": {
         f"model_providers.{_PROVIDER}": {
-            "name": _PROVIDER, "base_url": NO_MODEL, "requires_openai_auth": False,
+            "name": _PROVIDER, "base_url": f"{NOWHERE}/v1", "requires_openai_auth": False,
             "supports_websockets": False,
         }
     },
@@ -716,7 +715,7 @@ async def _ask_all(
         )
         params: dict[str, JsonValue] = {
             "command": ["/bin/sh", "-c", command], "cwd": str(copy.workspace),
-            "timeoutMs": round(ANSWER_SECONDS * 500), "sandboxPolicy": policy,
+            "timeoutMs": round(ANSWER_SECONDS / 2 * 1000), "sandboxPolicy": policy,
         }  # fmt: skip
         await ask(name, "command/exec", params)
     servers = [
@@ -756,8 +755,6 @@ SUFFIXES: Final = (".toml", ".md", ".rules", ".json")
 """Suffixes of the files that are copied."""
 NOT_COPIED: Final = ("auth.json", "hooks.json", ".credentials.json")
 """Logins and hooks: Codex must not renew the login, or start the hooks' programs."""
-NOWHERE: Final = "http://127.0.0.1:9"
-"""The discard port: nothing listens there."""
 
 
 class HomeCopy(HomeDirectories):

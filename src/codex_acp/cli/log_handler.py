@@ -63,9 +63,7 @@ class _LineShower:
 
 class LogHandler(logging.Handler):
     """Writes records to a file descriptor or passes them to a function. Never blocks, never raises.
-
-    ``path`` is the file's path; None for stderr.
-    """
+    ``path`` is the file's path; None for stderr."""
 
     def __init__(self, to: int | Callable[[str], None], path: str | None = None) -> None:
         super().__init__()

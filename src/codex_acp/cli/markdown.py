@@ -51,6 +51,7 @@ _PARSER: Final = (
 _SIGNS: Final = frozenset("\\`*_~#<>-+=|:[]().")
 """Characters that the layout may leave out, besides spaces."""
 _DELIMITER_ROW: Final = re.compile(r"^[ \t>|:-]+$", re.MULTILINE)
+"""The row of dashes below the head of a table."""
 _ENDS_WITH_A_BLANK_LINE: Final = ("paragraph_open", "heading_open", "hr")
 """Types of blocks that no text after a blank line can change."""
 

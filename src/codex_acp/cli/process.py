@@ -89,9 +89,7 @@ TOKEN_VARIABLE = "CODEX_ACP_TOKEN"
 
 def take_variables(*names: str) -> list[str]:
     """Remove variables from the environment and from ``/proc/PID/environ``; return their values.
-
-    Codex would inherit the variables, and the model's commands can read Codex's environment.
-    """
+    Codex would inherit the variables, and the model's commands can read Codex's environment."""
     import ctypes
 
     getenv = ctypes.CDLL(None).getenv

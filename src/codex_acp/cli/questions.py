@@ -215,11 +215,8 @@ class Questions:
     async def _choose(
         self, lines: Callable[[], Iterable[Line]], choices: Sequence[_Choice], on_enter: str
     ) -> int | None:
-        """Show a question; return the index of the choice, None if the person rejects.
-
-        A question that is too long to be shown can only be rejected. ``on_enter`` says what Enter
-        does.
-        """
+        """Show a question; return the index of the choice, None if the person rejects. A question
+        that is too long to be shown can only be rejected. ``on_enter`` says what Enter does."""
         letters = "".join(secrets.choice(KEY_LETTERS) for _ in range(KEY_LENGTH))
         keys = [f"{letters}{number}" for number in range(1, len(choices) + 1)]
         named = " or ".join(keys) if len(keys) < 3 else f"one of {keys[0]} to {keys[-1]}"

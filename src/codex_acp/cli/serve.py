@@ -226,11 +226,8 @@ _MAY_RUN = (b"include", b"insteadof", b"helper", b"askpass", b"plugins", b"workt
 
 
 def _in_safe_directory(options: LaunchOptions) -> LaunchOptions:
-    """Start Codex in ``/`` if git could run programs in this directory.
-
-    Codex 0.147 fetches its plugins with git when it starts, and git uses this directory's
-    configuration.
-    """
+    """Start Codex in ``/`` if git could run programs in this directory. Codex 0.147 fetches its
+    plugins with git when it starts, and git uses this directory's configuration."""
     if options.cwd is not None or not _may_run_programs():
         return options
     from codex_acp.codex.threads.git_programs import look

@@ -31,10 +31,8 @@ _SOURCES = {
 
 
 def version_text(codex: str | None = None) -> tuple[str, int]:
-    """Return four lines and the exit code.
-
-    A missing Codex is no error, unless ``codex`` or ``CODEX_PATH`` names it.
-    """
+    """Return four lines and the exit code. A missing Codex is no error, unless ``codex`` or
+    ``CODEX_PATH`` names it."""
     code = 0
     try:
         binary = " at ".join(version_and_place(codex))

@@ -263,9 +263,7 @@ class Frame:
 
     def pages(self, lines: Iterable[Line], last: Iterable[Line], prompts: Sequence[str]) -> Pages:
         """Cut ``lines`` and ``last`` into pages with room for the longest of ``prompts`` below.
-
-        ``last`` has the choices: its rows stay on one page if they fit.
-        """
+        ``last`` has the choices: its rows stay on one page if they fit."""
         size = size_of(self._stream)
         columns = max(LEAST_COLUMNS, size.columns) - 3  # the mark, a space, and the last column
         below = max(len(prompt) // columns + 1 for prompt in prompts)
@@ -310,9 +308,7 @@ def styled(text: str, style: Style) -> str:
 
 def wrapped(text: str, columns: int) -> Iterator[str]:
     """Cut ``text`` into rows of at most ``columns`` on any terminal, without losing a character.
-
-    Cuts between words if the row is at least half full then.
-    """
+    Cuts between words if the row is at least half full then."""
     row_start = used = 0
     word_start, used_before_word = 0, 0
     for at, char in enumerate(text):
@@ -349,11 +345,8 @@ FRAMES: Final = "-\\|/"
 
 
 class LiveLine:
-    """Draws the line on ``stream``, a terminal.
-
-    ``text`` returns the words to show, without control characters, or None for no line; ``write``
-    writes to ``stream``.
-    """
+    """Draws the line on ``stream``, a terminal. ``text`` returns the words to show, without control
+    characters, or None for no line; ``write`` writes to ``stream``."""
 
     def __init__(
         self, stream: TextIO, text: Callable[[], str | None], write: Callable[[str], None]

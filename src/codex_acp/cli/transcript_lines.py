@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import stat
 import sys
 import time
 from collections import Counter
@@ -375,7 +376,7 @@ def _unreadable(name: str, error: OSError | ValueError) -> MisuseError:
 
 
 def _is_regular(file: FileIO) -> bool:
-    return Path(f"/dev/fd/{file.fileno()}").is_file()
+    return stat.S_ISREG(os.fstat(file.fileno()).st_mode)
 
 
 def _was_replaced(name: str, file: FileIO, read_bytes: int) -> bool:

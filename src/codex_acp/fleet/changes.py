@@ -228,9 +228,7 @@ def _listed(names: Iterable[str]) -> str:
 
 async def _add(baseline: Baseline, *, users_index: bool = False) -> frozenset[str]:
     """Add the worktree's files to our index, but ignored ones; return those that git cannot take.
-
-    ``users_index``: our index is a copy of the user's.
-    """
+    ``users_index``: our index is a copy of the user's."""
     large, unreadable = await asyncio.to_thread(_find_problems, baseline.work_tree)
     complete = await _git_add(baseline, large, users_index=users_index)
     left_out = {f"{name}/" for name in await _drop_links(baseline)}
@@ -321,6 +319,7 @@ async def _forget_bits(baseline: Baseline) -> None:
     """Have git look at files that the user's index marks as assume-unchanged or skip-worktree."""
     listed = await git("ls-files", "-v", "-z", env=baseline.env)
     marked = [entry for entry in listed.split(b"\0") if entry[:1] not in (b"", b"H")]
+    # The tag of an entry is small for assume-unchanged, and S for skip-worktree.
     for tags, bit in ((b"hsmrck", "--no-assume-unchanged"), (b"Ss", "--no-skip-worktree")):
         names = b"".join(entry[2:] + b"\0" for entry in marked if entry[:1] in tags)
         if names:

@@ -151,9 +151,7 @@ class Checkouts:
 
     async def make(self, job: Job, *, again: bool) -> Checkout:
         """Make the worktree of a job; with ``again``, use the one that an earlier attempt left.
-
-        Raises CheckoutError.
-        """
+        Raises CheckoutError."""
         assert job.repository is not None
         problem = problem_of_repository(job.repository)
         if problem is None and job.revision:

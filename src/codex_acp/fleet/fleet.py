@@ -494,7 +494,8 @@ class RunDriver:
         self._checks = checks
         self.run_id: str = uuid.uuid4().hex
         self.fleet_id: str = self.run_id
-        self.slots: Slots = Slots(settings.concurrency or 1, PARKED)
+        self.slots: Slots
+        """Set by `_run`, because the engine proposes their number."""
         self.stopped: str | None = None
         self.error: BaseException | None = None
         self.left: set[str] = set(self._tasks)
@@ -591,9 +592,7 @@ class RunDriver:
 
     def _take_earlier(self, outcome: Outcome) -> None:
         """Take an outcome of an earlier run for its task, or note that the task is run again.
-
-        Raises OutDirectoryError if the task was changed since.
-        """
+        Raises OutDirectoryError if the task was changed since."""
         task = self._tasks.get(outcome.id)
         if task is None:
             return

@@ -67,9 +67,7 @@ if TYPE_CHECKING:
 
 class TimeLimit:
     """``async with TimeLimit(seconds):`` raises TimeoutError after ``seconds``; None for no limit.
-
-    `expired` says whether a TimeoutError came from this limit or from the code in the block.
-    """
+    `expired` says whether a TimeoutError came from this limit or from the code in the block."""
 
     def __init__(self, seconds: float | None) -> None:
         self._left = seconds
@@ -151,10 +149,8 @@ TASKS_PER_AGENT: Final = 8
 
 
 class FirstStart:
-    """Lets the first process of an agent set up an empty home before another process starts.
-
-    Codex 0.163 fails if two processes make its database at once.
-    """
+    """Lets the first process of an agent set up an empty home before another process starts. Codex
+    0.163 fails if two processes make its database at once."""
 
     def __init__(self) -> None:
         self._lock = asyncio.Lock()
@@ -296,10 +292,8 @@ class SessionRun:
         )
 
     async def run(self, lease: Lease, directory: Path, *, again: bool) -> None:
-        """Open the session and send all prompts; ``again`` resumes the job's session.
-
-        Raises Ended, and the errors of the agent.
-        """
+        """Open the session and send all prompts; ``again`` resumes the job's session. Raises Ended,
+        and the errors of the agent."""
         async with await self._open(lease, directory, again=again) as session:
             self._session_id = session.session_id
             self._resumed = session.opened.how != "new"

@@ -29,6 +29,7 @@ _NAME_WORD: Final = re.compile(
 )
 """Word of a name whose value is a secret: ``MYSQL_PWD``, ``X-Auth``, ``sshKey``."""
 _NAME_PARTS: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
+"""A word of a name, also in camel case."""
 _DIRECTORY_NAMES: Final = frozenset({"OLDPWD", "PWD"})
 _FILE_NAME: Final = re.compile(r"(?i)(?:file|path|dir|directory|home|root)$")
 """End of a name whose value, if it is a path, is the place of a secret and no secret."""
@@ -41,7 +42,9 @@ _URL: Final = re.compile(
 _LONG_PART: Final = 20
 """Characters of a part of a path that may be a token, unless it is made of words."""
 _ASSIGNMENT: Final = re.compile(r"(?s)(-{0,2}[A-Za-z_][\w.-]*)(?:=|: ?(?!//))(.+)")
+"""``NAME=VALUE`` or ``NAME: VALUE``."""
 _SCHEME: Final = re.compile(r"[A-Za-z-]{2,12} +(\S+)")
+"""A value with the name of its scheme, like ``Bearer abc``."""
 _TABLES: Final = frozenset({"env", "set", "headers", "http_headers", "query_params"})
 """Tables of Codex's configuration with values that may be secrets under any name."""
 _REFERENCE: Final = re.compile(r"(?:^|_)env_(?:key|vars?|http_headers)$|_(?:method|store)$")
@@ -50,9 +53,7 @@ _REFERENCE: Final = re.compile(r"(?:^|_)env_(?:key|vars?|http_headers)$|_(?:meth
 
 def secrets_in(value: object, name: str = "", *, given: bool = False) -> Iterator[str]:
     """Yield the secrets of settings: in `_TABLES`, under names of secrets, in arguments and URLs.
-
-    ``given``: ``value`` is in such a table or under such a name.
-    """
+    ``given``: ``value`` is in such a table or under such a name."""
     if isinstance(value, Mapping):
         for key, member in value.items():
             if key == "args" and isinstance(member, list):

@@ -45,11 +45,15 @@ _BETWEEN: Final = re.compile(r"[-_./ ]")
 _WORDS_WITH_DIGITS: Final = frozenset({"256color", "base64", "oauth2", "python3", "sha256", "utf8"})
 """Words that are no secret in spite of their digits."""
 _NUMBERED: Final = re.compile(r"[A-Za-z]{0,2}\d{1,2}[A-Za-z]?")
+"""A short number, perhaps with letters: ``v2``, ``3b``."""
 _PATH: Final = re.compile(r"(?:~|\.{1,2}|[A-Za-z]:)?[/\\][\w.@+~ /\\:-]*")
 _RUN: Final = re.compile(r"[A-Za-z0-9]{8,}")
 _CHANGE: Final = re.compile(r"(?<=[a-z])[A-Z]|(?<=\d)[A-Za-z]|(?<=[A-Za-z])\d")
+"""A capital after a small letter, or a change between letters and digits."""
 _MAX_DIGITS: Final = 12
+"""Digits of a run that may be a plain number."""
 _LONG_RUN: Final = 16
+"""Characters of a run from which a fifth of digits looks random."""
 _ANCHOR: Final = re.compile(r"/?[A-Za-z0-9]+(?:[-_./:]+[A-Za-z0-9]+)*[-_/]*")
 _ANCHOR_PARTS: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+")
 _MAX_ANCHOR: Final = 100

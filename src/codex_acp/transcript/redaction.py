@@ -191,10 +191,8 @@ class _Header(NamedTuple):
 
 
 class WireTaps:
-    """Makes the taps of one transcript, which share the typed values that they remove.
-
-    ``record`` is called with each event. With ``keep_typed`` typed values are recorded.
-    """
+    """Makes the taps of one transcript, which share the typed values that they remove. ``record``
+    is called with each event. With ``keep_typed`` typed values are recorded."""
 
     def __init__(
         self, record: Callable[[TranscriptEvent], None], *, keep_typed: bool = False
@@ -241,10 +239,10 @@ class WireTap:
         if left_out is None and not isinstance(message, dict):
             left_out = "no object"
         if isinstance(message, dict):
-            head = self._classify(direction, message)
+            header = self._classify(direction, message)
         else:
             match = _METHOD.search(line[:_HEAD])
-            head = _Header("unread", method=match[1].decode(errors="replace") if match else None)
+            header = _Header("unread", method=match[1].decode(errors="replace") if match else None)
         ids: dict[str, str] = {}
         for body in ("params", "result"):
             for name, path in _IDS:
@@ -255,18 +253,18 @@ class WireTap:
             thread_id=ids.get("thread"),
             turn_id=ids.get("turn"),
             generation=self._connection if self._peer == "codex" else self._taps.generation,
-            acp_request_id=head.id if self._peer == "client" else None,
+            acp_request_id=header.id if self._peer == "client" else None,
         )
         return WireMessage(
             ref=ref,
             peer=self._peer,
             direction=direction,
             connection=self._connection,
-            kind=head.kind,
-            id=head.id,
-            method=head.method,
+            kind=header.kind,
+            id=header.id,
+            method=header.method,
             size=len(line),
-            message=self._safe(message, head) if isinstance(message, dict) else None,
+            message=self._safe(message, header) if isinstance(message, dict) else None,
             left_out=left_out,
         )
 
@@ -284,25 +282,27 @@ class WireTap:
         kind: WireKind = "error" if "error" in message else "response"
         return _Header(kind, request_id, self._open.pop((of_request, request_id), None))
 
-    def _safe(self, message: dict[str, JsonValue], head: _Header) -> dict[str, JsonValue]:
+    def _safe(self, message: dict[str, JsonValue], header: _Header) -> dict[str, JsonValue]:
         """Return ``message`` without typed values, settings and secrets."""
-        if not self._taps.keep_typed and head.kind in ("response", "error"):
-            message = self._without_typed(message, head)
-        if head.kind == "notification" and "params" in message:
-            params = self._pieces.without_secrets(head.method, message["params"])
+        if not self._taps.keep_typed and header.kind in ("response", "error"):
+            message = self._without_typed(message, header)
+        if header.kind == "notification" and "params" in message:
+            params = self._pieces.without_secrets(header.method, message["params"])
             message = {**message, "params": params}
         return {key: self._walk(key, value) for key, value in message.items()}
 
-    def _without_typed(self, message: dict[str, JsonValue], head: _Header) -> dict[str, JsonValue]:
-        if head.kind == "error":
+    def _without_typed(
+        self, message: dict[str, JsonValue], header: _Header
+    ) -> dict[str, JsonValue]:
+        if header.kind == "error":
             error = message.get("error")
-            if head.method in (None, *_TYPED) and isinstance(error, dict):
+            if header.method in (None, *_TYPED) and isinstance(error, dict):
                 kept = {k: v for k, v in error.items() if k in ("code", "message")}
                 return {**message, "error": kept}
             return message
-        if head.method is None:  # the request is unknown: the result may hold typed values
+        if header.method is None:  # the request is unknown: the result may hold typed values
             return {**message, "result": NOT_RECORDED}
-        member, result = _TYPED.get(head.method), message.get("result")
+        member, result = _TYPED.get(header.method), message.get("result")
         if member is None or not isinstance(result, dict) or result.get(member) is None:
             return message
         typed = result[member]

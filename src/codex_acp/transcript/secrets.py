@@ -267,20 +267,16 @@ def spellings(value: str) -> Iterator[str]:
 
 
 def scrub(text: str, limit: int = _MAX_TEXT) -> str:
-    """Return ``text`` with `REDACTED` in place of every token, key and query string.
-
-    A text longer than ``limit`` is cut; a note says how many characters are left out.
-    """
+    """Return ``text`` with `REDACTED` in place of every token, key and query string. A text longer
+    than ``limit`` is cut; a note says how many characters are left out."""
     head = text if len(text) <= limit else cut(text, limit)
     made = without(head, (*_remembered_spans(head), *_suspected_spans(head)))
     return made if head is text else f"{made} [{len(text) - len(head)} more characters]"
 
 
 def cut(text: str, limit: int) -> str:
-    """Return at most the first ``limit`` characters, to the end of a word.
-
-    The cut splits no token and no remembered secret: half of one would not be found.
-    """
+    """Return at most the first ``limit`` characters, to the end of a word. The cut splits no token
+    and no remembered secret: half of one would not be found."""
     longest = max(map(len, _remembered.longest_first[:1]), default=0)
     spans = tuple(_remembered_spans(text[: limit + longest]))
     end = text.rfind(" ", 0, limit)
@@ -331,9 +327,7 @@ _UNFINISHED_LOGIN: Final = r"(://[^\s/@?#:]*:)(?=\d*[^\s/@?#\d])[^\s/@?#]+\Z"
 
 def secret_spans(text: str, typed: Iterable[str] = ()) -> Iterator[tuple[int, int]]:
     """Yield the spans of secrets in ``text``, also of one that starts at its end: more may follow.
-
-    The values that a person has ``typed`` are secrets, too.
-    """
+    The values that a person has ``typed`` are secrets, too."""
     yield from _suspected_spans(text)
     for match in re.finditer(_UNFINISHED_LOGIN, text):
         yield match.end(1), match.end()

@@ -100,9 +100,7 @@ class LineWriter:
 
     def close(self, seconds: float) -> bool:
         """Accept no more lines, and wait as `wait` does; return False if waiting lines were lost.
-
-        Then the thread still uses the descriptor.
-        """
+        Then the thread still uses the descriptor."""
         done = self.wait(seconds)
         with self._changed:
             self._closed = True
