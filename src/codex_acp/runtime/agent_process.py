@@ -57,6 +57,9 @@ stderr_logger = logging.getLogger("codex_acp.runtime.stderr")
 HELD_UPDATES: Final = 256
 """Updates held for opening sessions: some agents send a few before the answer."""
 
+MAX_UNKNOWN: Final = 256
+"""Unknown sessions in an agent's updates that are logged."""
+
 EXIT_SECONDS: Final = 1.0
 """Seconds for an agent to exit after its stdin is closed: an adapter takes half a second to end the
 processes that it started, and would leave them as orphans if it were killed earlier."""
@@ -363,12 +366,11 @@ class AgentProcess:
             self._warn_of_unknown(session_id)
 
     def _warn_of_unknown(self, session_id: str) -> None:
-        """Warn once for each unknown session, and not of too many: the log must not fill up."""
-        if session_id not in self._unknown_sessions and len(self._unknown_sessions) < HELD_UPDATES:
+        """Warn once for each of the first unknown sessions: the log must not fill up."""
+        if session_id not in self._unknown_sessions and len(self._unknown_sessions) < MAX_UNKNOWN:
             self._unknown_sessions.add(session_id)
-            logger.warning(
-                "%s sends updates of %r, which is no session here", self.agent, session_id
-            )
+            text = "%s sends updates of %r, which is no session here"
+            logger.warning(text, self.agent, session_id)
 
     def _note_first_garbage(self, direction: Direction, line: bytes) -> None:
         if direction == "received" and self._first_garbage is None and not self._started.done():

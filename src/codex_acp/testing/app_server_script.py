@@ -266,38 +266,28 @@ def turn_object(turn_id: str, status: str = "inProgress") -> dict[str, object]:
 def _thread_result(thread_id: str, params: JsonObject) -> dict[str, object]:
     cwd = str(params.get("cwd") or "/scripted/workspace")
     model = str(params.get("model") or "gpt-5.5")
+    nulls = (
+        "agentNickname", "agentRole", "daybreakEnabled", "extra", "forkedFromId", "gitInfo", "name",
+        "parentThreadId", "path", "projectId", "reasoningEffort", "section", "sectionEnteredAt",
+        "threadSource",
+    )  # fmt: skip
     thread: dict[str, object] = {
+        **dict.fromkeys(nulls),
+        **dict.fromkeys(("createdAt", "updatedAt", "recencyAt"), _STARTED_AT),
         "id": thread_id,
         "environments": [],
-        "extra": None,
         "sessionId": thread_id,
-        "forkedFromId": None,
-        "parentThreadId": None,
         "preview": "",
         "ephemeral": False,
-        "section": None,
-        "sectionEnteredAt": None,
-        "projectId": None,
         "historyMode": "paginated",
         "modelProvider": "scripted",
         "model": model,
-        "reasoningEffort": None,
-        "createdAt": _STARTED_AT,
-        "updatedAt": _STARTED_AT,
-        "recencyAt": _STARTED_AT,
         "status": {"type": "idle"},
-        "path": None,
         "cwd": cwd,
         "cliVersion": CODEX_VERSION,
         "originator": "scripted",
         "source": "vscode",
         "canAcceptDirectInput": True,
-        "threadSource": None,
-        "agentNickname": None,
-        "agentRole": None,
-        "gitInfo": None,
-        "name": None,
-        "daybreakEnabled": None,
         "turns": [],
     }
     return {

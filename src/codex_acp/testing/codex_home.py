@@ -5,6 +5,7 @@ Owns the directories, ``config.toml`` and the environment of Codex. Starts no pr
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -96,8 +97,6 @@ TomlValue: TypeAlias = Union[  # noqa: UP007 - it is recursive
 ]
 """A value in TOML, which has no null."""
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
-_ESCAPED = re.compile(r'[\x00-\x1f\x7f"\\]')
-_SHORT = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\t": "\\t", "\r": "\\r"}
 
 
 def toml_text(document: Mapping[str, TomlValue]) -> str:
@@ -127,8 +126,7 @@ def _string(text: str) -> str:
         text.encode()
     except UnicodeEncodeError as error:
         raise MisuseError(f"TOML text is Unicode without surrogates: {text!r}") from error
-    escaped = _ESCAPED.sub(lambda m: _SHORT.get(m[0], f"\\u{ord(m[0]):04x}"), text)
-    return f'"{escaped}"'
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")  # escapes as in JSON
 
 
 def toml_value(value: TomlValue) -> str:
