@@ -10,13 +10,7 @@ from typing import Any
 import anyio
 import pytest
 
-from codex_acp.acp.types import (
-    CloseSessionRequest,
-    CloseSessionResponse,
-    LoadSessionResponse,
-    NewSessionResponse,
-    ResumeSessionResponse,
-)
+from codex_acp.acp import types
 from codex_acp.runtime import AgentRuntime, AgentSpec
 from tests.runtime.scripted_agent import ScriptedAgent
 
@@ -29,9 +23,9 @@ async def test_what_an_agent_opens_when_nobody_waits_any_more_is_closed(how: str
     asked, opens, closed = asyncio.Event(), asyncio.Event(), asyncio.Event()
     ids: list[str] = []
     answers = {
-        "new": NewSessionResponse(session_id="late"),
-        "load": LoadSessionResponse(),
-        "resume": ResumeSessionResponse(),
+        "new": types.NewSessionResponse(session_id="late"),
+        "load": types.LoadSessionResponse(),
+        "resume": types.ResumeSessionResponse(),
     }
 
     async def slow(_request: object) -> Any:  # and deaf to $/cancel_request
@@ -41,10 +35,10 @@ async def test_what_an_agent_opens_when_nobody_waits_any_more_is_closed(how: str
                 await opens.wait()
         return answers[how]
 
-    async def close(request: CloseSessionRequest) -> CloseSessionResponse:
+    async def close(request: types.CloseSessionRequest) -> types.CloseSessionResponse:
         ids.append(request.session_id)
         closed.set()
-        return CloseSessionResponse()
+        return types.CloseSessionResponse()
 
     agent.on(close=close, **{how: slow})
     wanted = None if how == "new" else "late"

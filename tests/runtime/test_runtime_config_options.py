@@ -8,23 +8,7 @@ from typing import Any
 import anyio
 import pytest
 
-from codex_acp.acp.types import (
-    BooleanSessionConfigOption,
-    BooleanSetSessionConfigOptionRequest,
-    ConfigOptionUpdateSessionUpdate,
-    CurrentModeUpdateSessionUpdate,
-    NewSessionRequest,
-    NewSessionResponse,
-    PromptRequest,
-    PromptResponse,
-    SelectSessionConfigOption,
-    SessionConfigOption,
-    SessionModeState,
-    SetSessionConfigOptionRequest,
-    SetSessionConfigOptionResponse,
-    SetSessionModeRequest,
-    SetSessionModeResponse,
-)
+from codex_acp.acp import types
 from codex_acp.errors import ErrorReply, MisuseError, RpcError
 from codex_acp.runtime import AgentRuntime, Choice, OptionNotOffered
 from tests.runtime.scripted_agent import ScriptedAgent
@@ -68,8 +52,12 @@ MODES: dict[str, Any] = {
 }
 
 
-def option(data: dict[str, Any], **changes: Any) -> SessionConfigOption:
-    kind = SelectSessionConfigOption if data["type"] == "select" else BooleanSessionConfigOption
+def option(data: dict[str, Any], **changes: Any) -> types.SessionConfigOption:
+    kind = (
+        types.SelectSessionConfigOption
+        if data["type"] == "select"
+        else types.BooleanSessionConfigOption
+    )
     return kind.model_validate({**data, **changes})
 
 
@@ -80,26 +68,26 @@ class Configured(ScriptedAgent):
         super().__init__()
         self.options = {data["id"]: dict(data) for data in options}
         self.modes = modes
-        self.heard: list[SetSessionConfigOptionRequest] = []
+        self.heard: list[types.SetSessionConfigOptionRequest] = []
 
     @property
-    def all(self) -> list[SessionConfigOption]:
+    def all(self) -> list[types.SessionConfigOption]:
         return [option(data) for data in self.options.values()]
 
-    async def on_new(self, request: NewSessionRequest) -> NewSessionResponse:
+    async def on_new(self, request: types.NewSessionRequest) -> types.NewSessionResponse:
         response = await super().on_new(request)
         if self.options:
             response.config_options = self.all
         if self.modes is not None:
-            response.modes = SessionModeState.model_validate(self.modes)
+            response.modes = types.SessionModeState.model_validate(self.modes)
         return response
 
     async def on_option(
-        self, request: SetSessionConfigOptionRequest
-    ) -> SetSessionConfigOptionResponse:
+        self, request: types.SetSessionConfigOptionRequest
+    ) -> types.SetSessionConfigOptionResponse:
         self.heard.append(request)
         self.options[request.config_id]["currentValue"] = request.value
-        return SetSessionConfigOptionResponse(config_options=self.all)
+        return types.SetSessionConfigOptionResponse(config_options=self.all)
 
 
 async def test_options_are_kept_as_they_come() -> None:
@@ -138,9 +126,9 @@ async def test_an_option_without_category_is_found_by_its_id() -> None:
 async def test_what_the_agent_answers_is_the_truth() -> None:
     agent = Configured(MODEL, LEVEL)
 
-    async def stubborn(_request: object) -> SetSessionConfigOptionResponse:
+    async def stubborn(_request: object) -> types.SetSessionConfigOptionResponse:
         agent.options["effort"]["currentValue"] = "high"
-        return SetSessionConfigOptionResponse(config_options=agent.all)
+        return types.SetSessionConfigOptionResponse(config_options=agent.all)
 
     agent.on(option=stubborn)
     async with AgentRuntime() as runtime, runtime.open(agent.spec()) as session:
@@ -153,7 +141,7 @@ async def test_nothing_changes_before_the_agent_has_answered_nor_if_it_refuses()
     agent = Configured(MODEL)
     asked, go = asyncio.Event(), asyncio.Event()
 
-    async def refuse(_request: object) -> SetSessionConfigOptionResponse:
+    async def refuse(_request: object) -> types.SetSessionConfigOptionResponse:
         asked.set()
         await go.wait()
         raise RpcError(-32602, "no such model")
@@ -178,7 +166,7 @@ async def test_a_boolean_is_set_with_its_type_and_wrong_types_are_a_misuse() -> 
             option(ODD, currentValue=True),
         )
         (request,) = agent.heard
-        assert isinstance(request, BooleanSetSessionConfigOptionRequest)
+        assert isinstance(request, types.BooleanSetSessionConfigOptionRequest)
         with pytest.raises(MisuseError, match="true or false"):
             await session.options.set("web", "yes")
         with pytest.raises(MisuseError, match="named values"):
@@ -194,10 +182,10 @@ async def test_an_option_can_be_set_while_a_prompt_runs() -> None:
     agent = Configured(MODEL)
     go = asyncio.Event()
 
-    async def answer(request: PromptRequest) -> PromptResponse:
+    async def answer(request: types.PromptRequest) -> types.PromptResponse:
         agent.say(request.session_id, "Working.")
         await go.wait()
-        return PromptResponse(stop_reason="end_turn")
+        return types.PromptResponse(stop_reason="end_turn")
 
     agent.on(prompt=answer)
     async with AgentRuntime() as runtime, runtime.open(agent.spec()) as session:
@@ -217,7 +205,7 @@ async def test_a_late_watcher_sees_the_full_list_and_then_each_newer_one() -> No
                 first = await anext(lists)
                 assert first == session.options.all
                 changed = option(LEVEL, currentValue="high")
-                agent.say("s1", ConfigOptionUpdateSessionUpdate(config_options=[changed]))
+                agent.say("s1", types.ConfigOptionUpdateSessionUpdate(config_options=[changed]))
                 assert await anext(lists) == (changed,)
         assert session.options.all == (changed,)
         assert not session.options.model, "the list that came is the complete one"
@@ -238,9 +226,9 @@ async def test_legacy_modes_stand_in_where_there_is_no_option_of_that_category()
     agent = Configured(MODEL, modes=MODES)
     asked: list[str] = []
 
-    async def set_mode(request: SetSessionModeRequest) -> SetSessionModeResponse:
+    async def set_mode(request: types.SetSessionModeRequest) -> types.SetSessionModeResponse:
         asked.append(request.mode_id)
-        return SetSessionModeResponse()
+        return types.SetSessionModeResponse()
 
     agent.on(mode=set_mode)
     async with AgentRuntime() as runtime, runtime.open(agent.spec()) as session:
@@ -252,7 +240,7 @@ async def test_legacy_modes_stand_in_where_there_is_no_option_of_that_category()
         assert mode.current == "code"
         async with session.options.watch() as lists:
             await anext(lists)
-            agent.say("s1", CurrentModeUpdateSessionUpdate(current_mode_id="ask"))
+            agent.say("s1", types.CurrentModeUpdateSessionUpdate(current_mode_id="ask"))
             with anyio.fail_after(WAIT):
                 await anext(lists)
         assert mode.current == "ask"
@@ -261,9 +249,9 @@ async def test_legacy_modes_stand_in_where_there_is_no_option_of_that_category()
 async def test_a_mode_that_the_agent_reports_while_it_is_set_is_the_truth() -> None:
     agent = Configured(modes=MODES)
 
-    async def set_mode(request: SetSessionModeRequest) -> SetSessionModeResponse:
-        agent.say(request.session_id, CurrentModeUpdateSessionUpdate(current_mode_id="ask"))
-        return SetSessionModeResponse()
+    async def set_mode(request: types.SetSessionModeRequest) -> types.SetSessionModeResponse:
+        agent.say(request.session_id, types.CurrentModeUpdateSessionUpdate(current_mode_id="ask"))
+        return types.SetSessionModeResponse()
 
     agent.on(mode=set_mode)
     async with AgentRuntime() as runtime, runtime.open(agent.spec()) as session:

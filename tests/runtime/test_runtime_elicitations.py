@@ -8,24 +8,7 @@ from typing import Any
 import anyio
 import pytest
 
-from codex_acp.acp.types import (
-    AcceptCreateElicitationResponse,
-    CancelCreateElicitationResponse,
-    CompleteElicitationNotification,
-    CreateElicitationRequest,
-    CreateElicitationResponse,
-    DeclineCreateElicitationResponse,
-    ElicitationSchema,
-    NewSessionRequest,
-    NewSessionResponse,
-    PromptRequest,
-    PromptResponse,
-    RequestFormCreateElicitationRequest,
-    RequestUrlCreateElicitationRequest,
-    SessionFormCreateElicitationRequest,
-    SessionUrlCreateElicitationRequest,
-    UnknownVariant,
-)
+from codex_acp.acp import types
 from codex_acp.errors import ErrorReply
 from codex_acp.runtime import AgentRuntime, Form, UrlAnswer, UrlRequest, problems_of
 from tests.runtime.scripted_agent import ScriptedAgent
@@ -85,7 +68,7 @@ SCHEMA: dict[str, Any] = {
     ],
 )
 def test_content_is_held_against_the_form(content: dict[str, object], problem: str | None) -> None:
-    problems = problems_of(ElicitationSchema.model_validate(SCHEMA), content)
+    problems = problems_of(types.ElicitationSchema.model_validate(SCHEMA), content)
     if problem is None:
         assert problems == ()
     else:
@@ -93,16 +76,16 @@ def test_content_is_held_against_the_form(content: dict[str, object], problem: s
         assert problems[0].startswith(problem)
 
 
-def form(session_id: str = "s1") -> SessionFormCreateElicitationRequest:
-    return SessionFormCreateElicitationRequest(
+def form(session_id: str = "s1") -> types.SessionFormCreateElicitationRequest:
+    return types.SessionFormCreateElicitationRequest(
         session_id=session_id,
         message="Who?",
-        requested_schema=ElicitationSchema.model_validate(SCHEMA),
+        requested_schema=types.ElicitationSchema.model_validate(SCHEMA),
     )
 
 
-def url(page: str = "https://example.com") -> SessionUrlCreateElicitationRequest:
-    return SessionUrlCreateElicitationRequest(
+def url(page: str = "https://example.com") -> types.SessionUrlCreateElicitationRequest:
+    return types.SessionUrlCreateElicitationRequest(
         session_id="s1", message="Log in", url=page, elicitation_id="e1"
     )
 
@@ -110,22 +93,24 @@ def url(page: str = "https://example.com") -> SessionUrlCreateElicitationRequest
 class Eliciting(ScriptedAgent):
     """Asks in its prompt."""
 
-    def __init__(self, request: CreateElicitationRequest) -> None:
+    def __init__(self, request: types.CreateElicitationRequest) -> None:
         super().__init__()
         self.request = request
-        self.answers: list[CreateElicitationResponse] = []
+        self.answers: list[types.CreateElicitationResponse] = []
         self.asked = asyncio.Event()
 
-    async def on_prompt(self, request: PromptRequest) -> PromptResponse:
+    async def on_prompt(self, request: types.PromptRequest) -> types.PromptResponse:
         del request
         self.asked.set()
         self.answers.append(await self.side.elicitation_create(self.request))
         if self.cancelled.is_set():
-            return PromptResponse(stop_reason="cancelled")
-        return PromptResponse(stop_reason="end_turn")
+            return types.PromptResponse(stop_reason="cancelled")
+        return types.PromptResponse(stop_reason="end_turn")
 
 
-async def answer(request: CreateElicitationRequest, **callbacks: Any) -> CreateElicitationResponse:
+async def answer(
+    request: types.CreateElicitationRequest, **callbacks: Any
+) -> types.CreateElicitationResponse:
     agent = Eliciting(request)
     with anyio.fail_after(WAIT):
         async with AgentRuntime(**callbacks) as runtime, runtime.open(agent.spec()) as session:
@@ -162,14 +147,16 @@ async def test_a_callback_is_what_makes_a_mode_offered(
         (url(), {"on_form": lambda _: {"name": "Ann"}}),
         (form("another"), {"on_form": lambda _: {"name": "Ann"}}),
         (
-            UnknownVariant.model_validate({"mode": "_voice", "sessionId": "s1", "message": "?"}),
+            types.UnknownVariant.model_validate(
+                {"mode": "_voice", "sessionId": "s1", "message": "?"}
+            ),
             {"on_form": lambda _: {"name": "Ann"}, "on_url": lambda _: "accept"},
         ),
     ],
     ids=["no callback", "no url callback", "form to url", "url to form", "foreign", "new mode"],
 )
 async def test_what_was_not_offered_is_an_error(
-    request_: CreateElicitationRequest, callbacks: dict[str, Any]
+    request_: types.CreateElicitationRequest, callbacks: dict[str, Any]
 ) -> None:
     with pytest.raises(ErrorReply):
         await answer(request_, **callbacks)
@@ -183,7 +170,7 @@ async def test_a_form_that_is_filled_in_is_accepted_with_its_content() -> None:
         return {"name": "Ann"}
 
     told = await answer(form(), on_form=fill)
-    assert told == AcceptCreateElicitationResponse(content={"name": "Ann"})
+    assert told == types.AcceptCreateElicitationResponse(content={"name": "Ann"})
     assert seen == [form()]
 
 
@@ -191,10 +178,10 @@ async def test_a_form_that_nobody_could_fill_in_is_declined_unasked() -> None:
     fields = {f"f{number}": {"type": "boolean"} for number in range(20_000)}
     schema = {"type": "object", "properties": fields, "required": [*fields]}
     endless = form().model_copy(
-        update={"requested_schema": ElicitationSchema.model_validate(schema)}
+        update={"requested_schema": types.ElicitationSchema.model_validate(schema)}
     )
     response = await answer(endless, on_form=fails)
-    assert isinstance(response, DeclineCreateElicitationResponse)
+    assert isinstance(response, types.DeclineCreateElicitationResponse)
 
 
 def fails(_form: object) -> Any:
@@ -204,18 +191,18 @@ def fails(_form: object) -> Any:
 @pytest.mark.parametrize(
     ("callback", "expected"),
     [
-        (lambda _: "decline", DeclineCreateElicitationResponse()),
-        (lambda _: "cancel", CancelCreateElicitationResponse()),
-        (lambda _: {"name": "A"}, CancelCreateElicitationResponse()),
-        (lambda _: {}, CancelCreateElicitationResponse()),
-        (lambda _: None, CancelCreateElicitationResponse()),
-        (lambda _: "accept", CancelCreateElicitationResponse()),
-        (lambda _: True, CancelCreateElicitationResponse()),
-        (fails, CancelCreateElicitationResponse()),
+        (lambda _: "decline", types.DeclineCreateElicitationResponse()),
+        (lambda _: "cancel", types.CancelCreateElicitationResponse()),
+        (lambda _: {"name": "A"}, types.CancelCreateElicitationResponse()),
+        (lambda _: {}, types.CancelCreateElicitationResponse()),
+        (lambda _: None, types.CancelCreateElicitationResponse()),
+        (lambda _: "accept", types.CancelCreateElicitationResponse()),
+        (lambda _: True, types.CancelCreateElicitationResponse()),
+        (fails, types.CancelCreateElicitationResponse()),
     ],
 )
 async def test_nothing_but_content_that_fits_accepts_a_form(
-    callback: Any, expected: CreateElicitationResponse
+    callback: Any, expected: types.CreateElicitationResponse
 ) -> None:
     assert await answer(form(), on_form=callback) == expected
 
@@ -223,15 +210,15 @@ async def test_nothing_but_content_that_fits_accepts_a_form(
 @pytest.mark.parametrize(
     ("callback", "expected"),
     [
-        (lambda _: "accept", AcceptCreateElicitationResponse()),
-        (lambda _: "decline", DeclineCreateElicitationResponse()),
-        (lambda _: True, CancelCreateElicitationResponse()),
-        (lambda _: None, CancelCreateElicitationResponse()),
-        (fails, CancelCreateElicitationResponse()),
+        (lambda _: "accept", types.AcceptCreateElicitationResponse()),
+        (lambda _: "decline", types.DeclineCreateElicitationResponse()),
+        (lambda _: True, types.CancelCreateElicitationResponse()),
+        (lambda _: None, types.CancelCreateElicitationResponse()),
+        (fails, types.CancelCreateElicitationResponse()),
     ],
 )
 async def test_nothing_but_the_word_accepts_a_url(
-    callback: Any, expected: CreateElicitationResponse
+    callback: Any, expected: types.CreateElicitationResponse
 ) -> None:
     assert await answer(url(), on_url=callback) == expected
 
@@ -252,9 +239,9 @@ async def test_nothing_but_the_word_accepts_a_url(
 async def test_2_4_no_callback_is_given_a_url_that_a_browser_reads_as_another(
     page: str, session: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
-    request: CreateElicitationRequest = url(page)
+    request: types.CreateElicitationRequest = url(page)
     if not session:
-        request = RequestUrlCreateElicitationRequest(
+        request = types.RequestUrlCreateElicitationRequest(
             request_id="1", message="Log in", url=page, elicitation_id="e1"
         )
     seen: list[str] = []
@@ -263,7 +250,7 @@ async def test_2_4_no_callback_is_given_a_url_that_a_browser_reads_as_another(
         seen.append(request.url)
         return "accept"
 
-    assert await answer(request, on_url=open_it) == DeclineCreateElicitationResponse()
+    assert await answer(request, on_url=open_it) == types.DeclineCreateElicitationResponse()
     assert seen == []
     assert "a page of the agent was declined: the URL was refused: " in caplog.text
     assert page not in caplog.text
@@ -279,7 +266,7 @@ async def test_a_url_that_is_done_is_told_once_and_only_if_it_was_opened() -> No
         await session.run("Go.")
         for elicitation_id in ("other", "e1", "e1"):
             agent.side.elicitation_complete(
-                CompleteElicitationNotification(elicitation_id=elicitation_id)
+                types.CompleteElicitationNotification(elicitation_id=elicitation_id)
             )
         agent.request = url().model_copy(update={"elicitation_id": "e2"})
         await session.run("Go.")
@@ -288,22 +275,22 @@ async def test_a_url_that_is_done_is_told_once_and_only_if_it_was_opened() -> No
 
 async def test_a_form_of_a_request_outside_a_session_is_asked_too() -> None:
     agent = ScriptedAgent()
-    told: list[CreateElicitationResponse] = []
+    told: list[types.CreateElicitationResponse] = []
 
-    async def new(request: NewSessionRequest) -> NewSessionResponse:
+    async def new(request: types.NewSessionRequest) -> types.NewSessionResponse:
         del request
-        question = RequestFormCreateElicitationRequest(
+        question = types.RequestFormCreateElicitationRequest(
             request_id=2,
             message="Which account?",
-            requested_schema=ElicitationSchema.model_validate(SCHEMA),
+            requested_schema=types.ElicitationSchema.model_validate(SCHEMA),
         )
         told.append(await agent.side.elicitation_create(question))
-        return NewSessionResponse(session_id="s1")
+        return types.NewSessionResponse(session_id="s1")
 
     agent.on(new=new)
     async with AgentRuntime(on_form=lambda _: {"name": "Ann"}) as runtime:
         await runtime.open(agent.spec())
-    assert told == [AcceptCreateElicitationResponse(content={"name": "Ann"})]
+    assert told == [types.AcceptCreateElicitationResponse(content={"name": "Ann"})]
 
 
 async def test_a_cancel_settles_an_open_form() -> None:
@@ -322,4 +309,4 @@ async def test_a_cancel_settles_an_open_form() -> None:
             await agent.asked.wait()
             prompt.cancel()
             await prompt.result()
-    assert agent.answers == [CancelCreateElicitationResponse()]
+    assert agent.answers == [types.CancelCreateElicitationResponse()]

@@ -9,70 +9,59 @@ from typing import Any
 import anyio
 import pytest
 
-from codex_acp.acp.types import (
-    CancelledRequestPermissionOutcome,
-    PermissionOption,
-    PermissionOptionKind,
-    PromptRequest,
-    PromptResponse,
-    RequestPermissionOutcome,
-    RequestPermissionRequest,
-    SelectedRequestPermissionOutcome,
-    ToolCallSessionUpdate,
-    ToolCallUpdate,
-)
+from codex_acp.acp import types
 from codex_acp.errors import ErrorReply
 from codex_acp.runtime import AgentRuntime, Permission, PermissionPolicy, allow_kinds
 from tests.runtime.scripted_agent import ScriptedAgent
 
 WAIT = 60.0
 
-YES = PermissionOption(option_id="y", name="Yes", kind="allow_once")
-ALWAYS = PermissionOption(option_id="a", name="Always", kind="allow_always")
-NO = PermissionOption(option_id="n", name="No", kind="reject_once")
-NEVER = PermissionOption(option_id="x", name="Never", kind="reject_always")
+YES = types.PermissionOption(option_id="y", name="Yes", kind="allow_once")
+ALWAYS = types.PermissionOption(option_id="a", name="Always", kind="allow_always")
+NO = types.PermissionOption(option_id="n", name="No", kind="reject_once")
+NEVER = types.PermissionOption(option_id="x", name="Never", kind="reject_always")
 ALL = [YES, ALWAYS, NEVER, NO]
 
-CANCELLED = CancelledRequestPermissionOutcome()
-REJECTED = SelectedRequestPermissionOutcome(option_id="n")
+CANCELLED = types.CancelledRequestPermissionOutcome()
+REJECTED = types.SelectedRequestPermissionOutcome(option_id="n")
 
 
 class Asking(ScriptedAgent):
     """Asks for permission in its prompt; ``outcomes`` are what it was told."""
 
     def __init__(
-        self, options: list[PermissionOption] | None = None, kind: Any = "execute"
+        self, options: list[types.PermissionOption] | None = None, kind: Any = "execute"
     ) -> None:
         super().__init__()
         self.options = ALL if options is None else options
         self.kind = kind
         self.session_id: str | None = None
-        self.outcomes: list[RequestPermissionOutcome] = []
+        self.outcomes: list[types.RequestPermissionOutcome] = []
         self.asked = asyncio.Event()
 
-    async def on_prompt(self, request: PromptRequest) -> PromptResponse:
-        call = ToolCallSessionUpdate(tool_call_id="t", title="rm -rf", raw_input={"c": 1})
+    async def on_prompt(self, request: types.PromptRequest) -> types.PromptResponse:
+        call = types.ToolCallSessionUpdate(tool_call_id="t", title="rm -rf", raw_input={"c": 1})
         if self.kind is not None:
             call.kind = self.kind
         self.say(request.session_id, call)
-        question = RequestPermissionRequest(
+        question = types.RequestPermissionRequest(
             session_id=self.session_id or request.session_id,
-            tool_call=ToolCallUpdate(tool_call_id="t", status="pending"),
+            tool_call=types.ToolCallUpdate(tool_call_id="t", status="pending"),
             options=self.options,
         )
         self.asked.set()
         answer = await self.side.session_request_permission(question)
         self.outcomes.append(answer.outcome)
         if self.cancelled.is_set():
-            return PromptResponse(stop_reason="cancelled")
-        return PromptResponse(stop_reason="end_turn")
+            return types.PromptResponse(stop_reason="cancelled")
+        return types.PromptResponse(stop_reason="end_turn")
 
 
 async def outcome(
     policy: PermissionPolicy | None,
-    options: list[PermissionOption] | None = None,
+    options: list[types.PermissionOption] | None = None,
     kind: Any = "execute",
-) -> RequestPermissionOutcome:
+) -> types.RequestPermissionOutcome:
     agent = Asking(options, kind)
     with anyio.fail_after(WAIT):
         if policy is None:
@@ -93,24 +82,26 @@ async def test_without_a_policy_the_option_that_rejects_once_is_chosen_by_its_ki
 
 
 @pytest.mark.parametrize("options", [[], [YES], [YES, ALWAYS], [YES, NEVER]])
-async def test_without_such_an_option_it_is_cancelled(options: list[PermissionOption]) -> None:
+async def test_without_such_an_option_it_is_cancelled(
+    options: list[types.PermissionOption],
+) -> None:
     assert await outcome(None, options) == CANCELLED
 
 
 async def test_an_option_that_only_pretends_to_reject_is_not_chosen() -> None:
-    trap = PermissionOption(option_id="y", name="No", kind="reject_once")
+    trap = types.PermissionOption(option_id="y", name="No", kind="reject_once")
     assert await outcome(None, [YES, trap]) == CANCELLED
     assert await outcome(None, [YES, trap, NO]) == REJECTED
 
 
 @pytest.mark.parametrize("kind", ["allow_once", "allow_always", "reject_always"])
-async def test_a_callback_chooses_any_option(kind: PermissionOptionKind) -> None:
+async def test_a_callback_chooses_any_option(kind: types.PermissionOptionKind) -> None:
     (wanted,) = [option for option in ALL if option.kind == kind]
-    chosen = SelectedRequestPermissionOutcome(option_id=wanted.option_id)
+    chosen = types.SelectedRequestPermissionOutcome(option_id=wanted.option_id)
     assert await outcome(lambda permission: permission.option(kind)) == chosen
     assert await outcome(lambda _: wanted.option_id) == chosen
 
-    async def slowly(permission: Permission) -> PermissionOption | None:
+    async def slowly(permission: Permission) -> types.PermissionOption | None:
         await asyncio.sleep(0)
         return permission.option(kind)
 
@@ -132,18 +123,18 @@ async def test_whatever_is_no_offered_option_rejects(policy: Callable[[Permissio
 
 
 async def test_an_id_with_two_meanings_rejects() -> None:
-    twin = PermissionOption(option_id="y", name="Yes, always", kind="allow_always")
+    twin = types.PermissionOption(option_id="y", name="Yes, always", kind="allow_always")
     assert await outcome(lambda _: "y", [YES, twin, NO]) == REJECTED
 
 
 async def test_kinds_that_are_allowed_are_allowed_once_and_all_else_is_asked_further() -> None:
-    yes = SelectedRequestPermissionOutcome(option_id="y")
+    yes = types.SelectedRequestPermissionOutcome(option_id="y")
     assert await outcome(allow_kinds("execute")) == yes
     assert await outcome(allow_kinds("read", "edit")) == REJECTED
     assert await outcome(allow_kinds("other"), kind=None) == yes
     assert await outcome(allow_kinds("execute"), [ALWAYS, NO]) == REJECTED, "once, or not at all"
     assert await outcome(allow_kinds("read", otherwise=lambda _: "a")) == (
-        SelectedRequestPermissionOutcome(option_id="a")
+        types.SelectedRequestPermissionOutcome(option_id="a")
     )
 
 
@@ -165,7 +156,7 @@ async def test_a_session_may_have_a_policy_of_its_own() -> None:
         runtime.open(agent.spec(), permissions=allow_kinds("execute")) as session,
     ):
         await session.run("Go.")
-    assert agent.outcomes == [SelectedRequestPermissionOutcome(option_id="y")]
+    assert agent.outcomes == [types.SelectedRequestPermissionOutcome(option_id="y")]
 
 
 async def test_a_cancel_settles_the_open_question_and_no_later_answer_counts() -> None:
@@ -195,7 +186,7 @@ async def test_a_question_after_the_cancel_is_not_put_to_anybody() -> None:
     agent = Asking()
     asked: list[Permission] = []
 
-    async def ask_late(request: PromptRequest) -> PromptResponse:
+    async def ask_late(request: types.PromptRequest) -> types.PromptResponse:
         agent.say(request.session_id, "I start.")
         await agent.cancelled.wait()
         return await Asking.on_prompt(agent, request)

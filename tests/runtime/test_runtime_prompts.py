@@ -11,19 +11,7 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from codex_acp.acp.types import (
-    AgentMessageChunkSessionUpdate,
-    AgentThoughtChunkSessionUpdate,
-    ImageContentBlock,
-    PlanEntry,
-    PlanSessionUpdate,
-    PromptRequest,
-    PromptResponse,
-    TextContentBlock,
-    ToolCallSessionUpdate,
-    ToolCallUpdateSessionUpdate,
-    UnknownVariant,
-)
+from codex_acp.acp import types
 from codex_acp.errors import ConnectionClosed, ErrorReply, MisuseError, RpcError
 from codex_acp.jsonrpc.message import EncodedJson
 from codex_acp.runtime import (
@@ -43,8 +31,8 @@ WAIT = 60.0
 def texts(updates: list[Update]) -> list[str]:
     found = []
     for update in updates:
-        assert isinstance(update, AgentMessageChunkSessionUpdate)
-        assert isinstance(update.content, TextContentBlock)
+        assert isinstance(update, types.AgentMessageChunkSessionUpdate)
+        assert isinstance(update.content, types.TextContentBlock)
         found.append(update.content.text)
     return found
 
@@ -52,9 +40,9 @@ def texts(updates: list[Update]) -> list[str]:
 async def test_the_updates_come_in_order_and_then_the_stop_reason() -> None:
     agent = ScriptedAgent()
 
-    async def answer(request: PromptRequest) -> PromptResponse:
+    async def answer(request: types.PromptRequest) -> types.PromptResponse:
         agent.say(request.session_id, "One, ", "two, ", "three.")
-        return PromptResponse(stop_reason="max_tokens")
+        return types.PromptResponse(stop_reason="max_tokens")
 
     agent.on(prompt=answer)
     async with (
@@ -65,25 +53,31 @@ async def test_the_updates_come_in_order_and_then_the_stop_reason() -> None:
         before = prompt.stop_reason
         assert texts([update async for update in prompt]) == ["One, ", "two, ", "three."]
         assert (before, prompt.stop_reason) == (None, "max_tokens")
-    assert agent.prompts[0].prompt == [TextContentBlock(text="Count.")]
+    assert agent.prompts[0].prompt == [types.TextContentBlock(text="Count.")]
 
 
 async def test_run_gives_text_thoughts_tool_calls_and_plan_put_together() -> None:
     agent = ScriptedAgent()
-    entry = PlanEntry(content="look", priority="medium", status="completed")
+    entry = types.PlanEntry(content="look", priority="medium", status="completed")
 
-    async def answer(request: PromptRequest) -> PromptResponse:
+    async def answer(request: types.PromptRequest) -> types.PromptResponse:
         agent.say(
             request.session_id,
-            AgentThoughtChunkSessionUpdate(content=TextContentBlock(text="Hm.")),
+            types.AgentThoughtChunkSessionUpdate(content=types.TextContentBlock(text="Hm.")),
             chunk("I ", "m1"),
             chunk("look.", "m1"),
-            ToolCallSessionUpdate(tool_call_id="t", title="ls", kind="execute", raw_input={"a": 1}),
-            ToolCallUpdateSessionUpdate(tool_call_id="t", status="completed", raw_output=["x"]),
-            PlanSessionUpdate(entries=[entry]),
+            types.ToolCallSessionUpdate(
+                tool_call_id="t", title="ls", kind="execute", raw_input={"a": 1}
+            ),
+            types.ToolCallUpdateSessionUpdate(
+                tool_call_id="t", status="completed", raw_output=["x"]
+            ),
+            types.PlanSessionUpdate(entries=[entry]),
             chunk("Two files.", "m2"),
         )
-        return PromptResponse.model_validate({"stopReason": "end_turn", "xTokens": {"total": 7}})
+        return types.PromptResponse.model_validate(
+            {"stopReason": "end_turn", "xTokens": {"total": 7}}
+        )
 
     agent.on(prompt=answer)
     async with AgentRuntime() as runtime, runtime.open(agent.spec()) as session:
@@ -102,10 +96,10 @@ async def test_run_gives_text_thoughts_tool_calls_and_plan_put_together() -> Non
 async def test_without_message_ids_a_tool_call_separates_two_messages() -> None:
     agent = ScriptedAgent()
 
-    async def answer(request: PromptRequest) -> PromptResponse:
-        call = ToolCallSessionUpdate(tool_call_id="t", title="ls")
+    async def answer(request: types.PromptRequest) -> types.PromptResponse:
+        call = types.ToolCallSessionUpdate(tool_call_id="t", title="ls")
         agent.say(request.session_id, "I ", "look.", call, "Two ", "files.")
-        return PromptResponse(stop_reason="end_turn")
+        return types.PromptResponse(stop_reason="end_turn")
 
     agent.on(prompt=answer)
     async with AgentRuntime() as runtime, runtime.open(agent.spec()) as session:
@@ -116,16 +110,16 @@ async def test_an_update_of_a_kind_that_the_schema_lacks_is_given_as_it_is() -> 
     agent = ScriptedAgent()
     update = {"sessionUpdate": "subagent_update", "agentId": "a", "n": 1}
 
-    async def answer(request: PromptRequest) -> PromptResponse:
+    async def answer(request: types.PromptRequest) -> types.PromptResponse:
         body = json.dumps({"sessionId": request.session_id, "update": update}).encode()
         agent.side.session_update_encoded(EncodedJson(body))
         agent.say(request.session_id, "Done.")
-        return PromptResponse(stop_reason="end_turn")
+        return types.PromptResponse(stop_reason="end_turn")
 
     agent.on(prompt=answer)
     async with AgentRuntime() as runtime, runtime.open(agent.spec()) as session:
         updates = [update async for update in session.prompt("Go.")]
-    assert isinstance(updates[0], UnknownVariant)
+    assert isinstance(updates[0], types.UnknownVariant)
     assert updates[0].wire() == update
     assert texts(updates[1:]) == ["Done."]
 
@@ -135,11 +129,11 @@ async def test_a_malformed_update_of_a_known_kind_is_dropped_and_the_prompt_goes
 ) -> None:
     agent = ScriptedAgent()
 
-    async def answer(request: PromptRequest) -> PromptResponse:
+    async def answer(request: types.PromptRequest) -> types.PromptResponse:
         body = b'{"sessionId":"s1","update":{"sessionUpdate":"tool_call","title":"no id"}}'
         agent.side.session_update_encoded(EncodedJson(body))
         agent.say(request.session_id, "Done.")
-        return PromptResponse(stop_reason="end_turn")
+        return types.PromptResponse(stop_reason="end_turn")
 
     agent.on(prompt=answer)
     async with AgentRuntime() as runtime, runtime.open(agent.spec()) as session:
@@ -151,7 +145,7 @@ async def test_a_malformed_update_of_a_known_kind_is_dropped_and_the_prompt_goes
 async def test_an_error_of_the_agent_is_raised_after_the_updates_before_it() -> None:
     agent = ScriptedAgent()
 
-    async def answer(request: PromptRequest) -> PromptResponse:
+    async def answer(request: types.PromptRequest) -> types.PromptResponse:
         agent.say(request.session_id, "I try.")
         raise RpcError(-32603, "the model is down", {"retry": True})
 
@@ -171,7 +165,7 @@ async def test_an_error_of_the_agent_is_raised_after_the_updates_before_it() -> 
 async def test_cancel_tells_the_agent_and_the_iteration_goes_on_to_its_end() -> None:
     agent = ScriptedAgent()
 
-    async def answer(request: PromptRequest) -> PromptResponse:
+    async def answer(request: types.PromptRequest) -> types.PromptResponse:
         agent.say(request.session_id, "I start.")
         response = await agent.until_cancelled()
         agent.say(request.session_id, "I stop.")
@@ -196,7 +190,9 @@ async def test_a_prompt_that_is_cancelled_before_it_was_sent_never_is() -> None:
         prompt.cancel()
         assert (await prompt.result()).stop_reason == "cancelled"
         await session.run("Then this.")
-    assert [request.prompt for request in agent.prompts] == [[TextContentBlock(text="Then this.")]]
+    assert [request.prompt for request in agent.prompts] == [
+        [types.TextContentBlock(text="Then this.")]
+    ]
     assert "session/cancel s1" not in agent.calls, "it would hit whatever runs by then"
 
 
@@ -212,7 +208,7 @@ async def test_leaving_a_prompt_early_cancels_it(
 ) -> None:
     agent = ScriptedAgent()
 
-    async def answer(request: PromptRequest) -> PromptResponse:
+    async def answer(request: types.PromptRequest) -> types.PromptResponse:
         agent.say(request.session_id, "I start.")
         return await agent.until_cancelled()
 
@@ -250,7 +246,7 @@ async def test_a_run_that_is_cancelled_cancels_its_prompt_and_waits_for_its_end(
     agent = ScriptedAgent()
     running = asyncio.Event()
 
-    async def answer(request: PromptRequest) -> PromptResponse:
+    async def answer(request: types.PromptRequest) -> types.PromptResponse:
         del request
         running.set()
         return await agent.until_cancelled()
@@ -281,7 +277,7 @@ async def test_an_agent_that_ignores_a_cancel_does_not_hold_up_the_program(
     agent = ScriptedAgent()
     never = asyncio.Event()
 
-    async def answer(request: PromptRequest) -> PromptResponse:
+    async def answer(request: types.PromptRequest) -> types.PromptResponse:
         agent.say(request.session_id, "I start.")
         await never.wait()
         raise AssertionError
@@ -310,7 +306,7 @@ async def test_a_second_prompt_while_one_runs_is_a_misuse() -> None:
 
 async def test_content_that_the_agent_cannot_take_is_not_sent() -> None:
     agent = ScriptedAgent()
-    image = ImageContentBlock(data="AAAA", mime_type="image/png")
+    image = types.ImageContentBlock(data="AAAA", mime_type="image/png")
     async with AgentRuntime() as runtime, runtime.open(agent.spec()) as session:
         with pytest.raises(MethodNotOffered, match="ImageContentBlock"):
             session.prompt(["Look:", image])
@@ -321,12 +317,12 @@ async def test_content_that_the_agent_cannot_take_is_not_sent() -> None:
 
 async def test_content_that_it_can_take_is_sent_as_blocks() -> None:
     agent = ScriptedAgent(prompt_capabilities={"image": True})
-    image = ImageContentBlock(data="AAAA", mime_type="image/png")
+    image = types.ImageContentBlock(data="AAAA", mime_type="image/png")
     async with AgentRuntime() as runtime, runtime.open(agent.spec()) as session:
         await session.run(["Look:", image])
-        await session.run(TextContentBlock(text="A block alone."))
-    assert agent.prompts[0].prompt == [TextContentBlock(text="Look:"), image]
-    assert agent.prompts[1].prompt == [TextContentBlock(text="A block alone.")]
+        await session.run(types.TextContentBlock(text="A block alone."))
+    assert agent.prompts[0].prompt == [types.TextContentBlock(text="Look:"), image]
+    assert agent.prompts[1].prompt == [types.TextContentBlock(text="A block alone.")]
 
 
 async def test_closing_a_session_ends_its_prompt_and_later_use_says_so() -> None:
@@ -365,10 +361,10 @@ async def test_updates_of_a_foreign_session_reach_nobody_and_are_told_once(
 ) -> None:
     agent = ScriptedAgent()
 
-    async def answer(request: PromptRequest) -> PromptResponse:
+    async def answer(request: types.PromptRequest) -> types.PromptResponse:
         agent.say("another", "Psst.", "Psst.")
         agent.say(request.session_id, "Hello.")
-        return PromptResponse(stop_reason="end_turn")
+        return types.PromptResponse(stop_reason="end_turn")
 
     agent.on(prompt=answer)
     async with AgentRuntime() as runtime, runtime.open(agent.spec()) as session:
@@ -381,11 +377,11 @@ async def test_a_slow_reader_pauses_the_agent_but_never_an_answer() -> None:
     agent = ScriptedAgent()
     many = HIGH_WATER * 3
 
-    async def answer(request: PromptRequest) -> PromptResponse:
+    async def answer(request: types.PromptRequest) -> types.PromptResponse:
         for number in range(many):
             agent.say(request.session_id, f"{number} ")
             await agent.side.drain()
-        return PromptResponse(stop_reason="end_turn")
+        return types.PromptResponse(stop_reason="end_turn")
 
     agent.on(prompt=answer)
     async with AgentRuntime() as runtime, runtime.open(agent.spec(shared=True)) as session:

@@ -11,28 +11,7 @@ from typing import Any
 import anyio
 import pytest
 
-from codex_acp.acp.types import (
-    AuthenticateRequest,
-    AuthenticateResponse,
-    AvailableCommand,
-    AvailableCommandsUpdateSessionUpdate,
-    DeleteSessionRequest,
-    DeleteSessionResponse,
-    HttpMcpServer,
-    ListSessionsRequest,
-    ListSessionsResponse,
-    LoadSessionRequest,
-    LoadSessionResponse,
-    NewSessionRequest,
-    NewSessionResponse,
-    ResumeSessionRequest,
-    ResumeSessionResponse,
-    SessionInfo,
-    SessionInfoUpdateSessionUpdate,
-    TextContentBlock,
-    UsageUpdateSessionUpdate,
-    UserMessageChunkSessionUpdate,
-)
+from codex_acp.acp import types
 from codex_acp.errors import ErrorReply, MisuseError, PeerError, RpcError
 from codex_acp.runtime import (
     AgentRuntime,
@@ -54,11 +33,11 @@ async def test_without_an_id_a_session_is_new_and_in_the_directory_that_was_name
     tmp_path: Path,
 ) -> None:
     agent = ScriptedAgent(load=True, session=BOTH)
-    seen: list[NewSessionRequest] = []
+    seen: list[types.NewSessionRequest] = []
 
-    async def new(request: NewSessionRequest) -> NewSessionResponse:
+    async def new(request: types.NewSessionRequest) -> types.NewSessionResponse:
         seen.append(request)
-        return NewSessionResponse(session_id="n")
+        return types.NewSessionResponse(session_id="n")
 
     agent.on(new=new)
     async with AgentRuntime() as runtime:
@@ -118,7 +97,7 @@ async def test_a_way_back_that_fails_gives_a_new_session_and_the_reason(how: str
 async def test_a_load_that_is_never_answered_is_an_error_since_the_session_may_be_there() -> None:
     agent = ScriptedAgent(load=True)
 
-    async def never(_request: object) -> LoadSessionResponse:
+    async def never(_request: object) -> types.LoadSessionResponse:
         await asyncio.Event().wait()
         raise AssertionError
 
@@ -135,7 +114,7 @@ async def test_an_agent_that_fails_to_load_a_session_gets_no_new_one_in_its_plac
 ) -> None:
     agent = ScriptedAgent(load=True)
 
-    async def fails(_request: object) -> LoadSessionResponse:
+    async def fails(_request: object) -> types.LoadSessionResponse:
         raise RpcError(-32603, "the disk is full", data)
 
     agent.on(load=fails)
@@ -149,11 +128,11 @@ def busy(times: int | None, reason: str = "session_busy") -> Callable[[object], 
     """``session/load`` of a session that is busy the first times, or always."""
     left = iter(range(times)) if times is not None else iter(int, 1)
 
-    async def load(_request: object) -> LoadSessionResponse:
+    async def load(_request: object) -> types.LoadSessionResponse:
         for _ in left:
             data = {"reason": reason, "holder": {"pid": 7, "name": "an editor"}}
             raise RpcError(-32600, "something runs in the session 'old'", data)
-        return LoadSessionResponse()
+        return types.LoadSessionResponse()
 
     return load
 
@@ -217,14 +196,14 @@ async def test_no_more_sessions_are_opened_at_once_than_the_program_said() -> No
     ids = iter("abcdef")
     most = 0
 
-    async def new(request: NewSessionRequest) -> NewSessionResponse:
+    async def new(request: types.NewSessionRequest) -> types.NewSessionResponse:
         nonlocal most
         opening.append(request)
         most = max(most, len(opening))
         for _ in range(100):
             await asyncio.sleep(0)
         opening.remove(request)
-        return NewSessionResponse(session_id=next(ids))
+        return types.NewSessionResponse(session_id=next(ids))
 
     agent.on(new=new)
     async with AgentRuntime(opening_at_once=2) as runtime:
@@ -240,7 +219,7 @@ async def test_who_waits_for_a_busy_session_holds_up_nobody_else() -> None:
     agent = ScriptedAgent(load=True)
     asked = asyncio.Event()
 
-    async def load(_request: object) -> LoadSessionResponse:
+    async def load(_request: object) -> types.LoadSessionResponse:
         asked.set()
         raise RpcError(-32600, "something runs", {"reason": "session_busy"})
 
@@ -259,7 +238,7 @@ async def test_who_waits_for_a_busy_session_holds_up_nobody_else() -> None:
 async def test_who_wants_that_session_or_none_gets_the_error() -> None:
     agent = ScriptedAgent(load=True)
 
-    async def gone(_request: object) -> LoadSessionResponse:
+    async def gone(_request: object) -> types.LoadSessionResponse:
         raise RpcError(-32002, "no such session")
 
     agent.on(load=gone)
@@ -274,13 +253,13 @@ async def test_who_wants_that_session_or_none_gets_the_error() -> None:
 async def test_replayed_history_is_kept_apart_from_live_updates() -> None:
     agent = ScriptedAgent(load=True)
 
-    async def load(request: LoadSessionRequest) -> LoadSessionResponse:
-        asked = UserMessageChunkSessionUpdate(content=TextContentBlock(text="Earlier?"))
+    async def load(request: types.LoadSessionRequest) -> types.LoadSessionResponse:
+        asked = types.UserMessageChunkSessionUpdate(content=types.TextContentBlock(text="Earlier?"))
         agent.say(request.session_id, asked, "Earlier.")
         loop = asyncio.get_running_loop()
         # Right behind the answer, in the same breath.
         loop.call_soon(lambda: loop.call_soon(lambda: agent.say(request.session_id, "Now.")))
-        return LoadSessionResponse()
+        return types.LoadSessionResponse()
 
     agent.on(load=load)
     async with AgentRuntime() as runtime, runtime.open(agent.spec(), session_id="old") as session:
@@ -301,12 +280,12 @@ async def test_replayed_history_is_kept_apart_from_live_updates() -> None:
 
 async def test_updates_that_come_before_the_answer_to_session_new_are_not_lost() -> None:
     agent = ScriptedAgent()
-    command = AvailableCommand(name="plan", description="Make a plan")
+    command = types.AvailableCommand(name="plan", description="Make a plan")
 
-    async def new(request: NewSessionRequest) -> NewSessionResponse:
+    async def new(request: types.NewSessionRequest) -> types.NewSessionResponse:
         del request
-        agent.say("s1", AvailableCommandsUpdateSessionUpdate(available_commands=[command]))
-        return NewSessionResponse(session_id="s1")
+        agent.say("s1", types.AvailableCommandsUpdateSessionUpdate(available_commands=[command]))
+        return types.NewSessionResponse(session_id="s1")
 
     agent.on(new=new)
     async with AgentRuntime() as runtime, runtime.open(agent.spec()) as session:
@@ -320,9 +299,9 @@ async def test_title_and_usage_are_what_the_agent_last_said() -> None:
         session.listen(lambda u: news.set() if kind_of(u) == "usage_update" else None)
         agent.say(
             "s1",
-            SessionInfoUpdateSessionUpdate(title="A title"),
-            SessionInfoUpdateSessionUpdate(updated_at="2026-01-01T00:00:00Z"),
-            UsageUpdateSessionUpdate(used=10, size=100),
+            types.SessionInfoUpdateSessionUpdate(title="A title"),
+            types.SessionInfoUpdateSessionUpdate(updated_at="2026-01-01T00:00:00Z"),
+            types.UsageUpdateSessionUpdate(used=10, size=100),
         )
         with anyio.fail_after(WAIT):
             await news.wait()
@@ -353,7 +332,7 @@ async def test_a_key_whose_session_is_gone_names_the_new_one(tmp_path: Path) -> 
     async with AgentRuntime(store=store) as runtime:
         await (await runtime.open(agent.spec(), key="chat")).aclose()
 
-        async def gone(_request: ResumeSessionRequest) -> ResumeSessionResponse:
+        async def gone(_request: types.ResumeSessionRequest) -> types.ResumeSessionResponse:
             raise RpcError(-32002, "no such session")
 
         agent.on(resume=gone)
@@ -372,7 +351,7 @@ async def test_a_key_without_a_store_is_a_misuse() -> None:
 
 async def test_what_the_agent_cannot_take_is_an_error_before_anything_is_opened() -> None:
     agent = ScriptedAgent()
-    server = HttpMcpServer(name="m", url="http://127.0.0.1:9", headers=[])
+    server = types.HttpMcpServer(name="m", url="http://127.0.0.1:9", headers=[])
     async with AgentRuntime() as runtime:
         with pytest.raises(MethodNotOffered, match="additional directories"):
             await runtime.open(agent.spec(), additional_directories=["/tmp"])
@@ -392,7 +371,7 @@ async def test_one_session_cannot_be_opened_twice_on_one_process() -> None:
 async def test_a_login_that_is_wanted_is_a_typed_error_with_the_methods() -> None:
     agent = ScriptedAgent()
 
-    async def new(request: NewSessionRequest) -> NewSessionResponse:
+    async def new(request: types.NewSessionRequest) -> types.NewSessionResponse:
         del request
         raise RpcError(-32000, "log in first")
 
@@ -408,15 +387,15 @@ async def test_with_an_auth_method_the_runtime_logs_in_once() -> None:
     agent = ScriptedAgent()
     logins: list[str] = []
 
-    async def new(request: NewSessionRequest) -> NewSessionResponse:
+    async def new(request: types.NewSessionRequest) -> types.NewSessionResponse:
         del request
         if not logins:
             raise RpcError(-32000, "log in first")
-        return NewSessionResponse(session_id="s1")
+        return types.NewSessionResponse(session_id="s1")
 
-    async def authenticate(request: AuthenticateRequest) -> AuthenticateResponse:
+    async def authenticate(request: types.AuthenticateRequest) -> types.AuthenticateResponse:
         logins.append(request.method_id)
-        return AuthenticateResponse()
+        return types.AuthenticateResponse()
 
     agent.on(new=new, authenticate=authenticate)
     async with AgentRuntime() as runtime, runtime.open(agent.spec(auth_method="key")) as session:
@@ -426,12 +405,14 @@ async def test_with_an_auth_method_the_runtime_logs_in_once() -> None:
 
 async def test_all_pages_of_the_list_are_read() -> None:
     agent = ScriptedAgent(session={"list": {}})
-    asked: list[ListSessionsRequest] = []
+    asked: list[types.ListSessionsRequest] = []
 
-    async def listed(request: ListSessionsRequest) -> ListSessionsResponse:
+    async def listed(request: types.ListSessionsRequest) -> types.ListSessionsResponse:
         asked.append(request)
         number = len(asked)
-        page = ListSessionsResponse(sessions=[SessionInfo(session_id=f"{number}", cwd="/w")])
+        page = types.ListSessionsResponse(
+            sessions=[types.SessionInfo(session_id=f"{number}", cwd="/w")]
+        )
         if number < 3:
             page.next_cursor = f"c{number}"
         return page
@@ -447,9 +428,9 @@ async def test_all_pages_of_the_list_are_read() -> None:
 async def test_a_list_that_goes_round_in_circles_is_an_error() -> None:
     agent = ScriptedAgent(session={"list": {}})
 
-    async def listed(request: ListSessionsRequest) -> ListSessionsResponse:
+    async def listed(request: types.ListSessionsRequest) -> types.ListSessionsResponse:
         del request
-        return ListSessionsResponse(sessions=[], next_cursor="same")
+        return types.ListSessionsResponse(sessions=[], next_cursor="same")
 
     agent.on(list=listed)
     async with AgentRuntime() as runtime:
@@ -475,9 +456,9 @@ async def test_delete_and_close_are_sent_where_they_are_offered(tmp_path: Path) 
     store = SessionStore(tmp_path / "sessions.json")
     deleted: list[str] = []
 
-    async def delete(request: DeleteSessionRequest) -> DeleteSessionResponse:
+    async def delete(request: types.DeleteSessionRequest) -> types.DeleteSessionResponse:
         deleted.append(request.session_id)
-        return DeleteSessionResponse()
+        return types.DeleteSessionResponse()
 
     agent.on(delete=delete)
     async with AgentRuntime(store=store) as runtime:
@@ -495,7 +476,7 @@ async def test_delete_and_close_are_sent_where_they_are_offered(tmp_path: Path) 
 async def test_an_answer_that_never_comes_is_a_typed_error() -> None:
     agent = ScriptedAgent()
 
-    async def never(_request: object) -> NewSessionResponse:
+    async def never(_request: object) -> types.NewSessionResponse:
         await asyncio.Event().wait()
         raise AssertionError
 
