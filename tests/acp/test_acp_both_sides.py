@@ -10,23 +10,7 @@ from codex_acp.acp import (
     AgentSide,
     ClientSide,
     acp_connection,
-)
-from codex_acp.acp.types import (
-    AgentMessageChunkSessionUpdate,
-    CancelledRequestPermissionOutcome,
-    CancelNotification,
-    InitializeRequest,
-    NewSessionRequest,
-    NewSessionResponse,
-    PermissionOption,
-    PromptRequest,
-    PromptResponse,
-    RequestPermissionRequest,
-    RequestPermissionResponse,
-    SelectedRequestPermissionOutcome,
-    SessionNotification,
-    TextContentBlock,
-    ToolCallUpdate,
+    types,
 )
 from codex_acp.transport.link import memory_pair
 from tests.acp.raw_peer import WAIT
@@ -54,35 +38,35 @@ class ToyAgent:
     def notifications(self) -> AgentNotificationHandlers:
         return {**agent_notifications(), "session/cancel": self.cancel}
 
-    async def new(self, params: NewSessionRequest) -> NewSessionResponse:
+    async def new(self, params: types.NewSessionRequest) -> types.NewSessionResponse:
         assert params.cwd == "/work"
-        return NewSessionResponse(session_id=SESSION)
+        return types.NewSessionResponse(session_id=SESSION)
 
-    async def prompt(self, params: PromptRequest) -> PromptResponse:
+    async def prompt(self, params: types.PromptRequest) -> types.PromptResponse:
         assert self.side is not None
         with anyio.CancelScope() as self.turn:
             self.say(f"{len(params.prompt)} block")
             answer = await self.side.session_request_permission(
-                RequestPermissionRequest(
+                types.RequestPermissionRequest(
                     session_id=SESSION,
-                    tool_call=ToolCallUpdate(tool_call_id="t"),
-                    options=[PermissionOption(option_id="y", name="Yes", kind="allow_once")],
+                    tool_call=types.ToolCallUpdate(tool_call_id="t"),
+                    options=[types.PermissionOption(option_id="y", name="Yes", kind="allow_once")],
                 )
             )
             self.say(answer.outcome.outcome)
-            return PromptResponse(stop_reason="end_turn")
-        return PromptResponse(stop_reason="cancelled")
+            return types.PromptResponse(stop_reason="end_turn")
+        return types.PromptResponse(stop_reason="cancelled")
 
-    def cancel(self, params: CancelNotification) -> None:
+    def cancel(self, params: types.CancelNotification) -> None:
         assert params.session_id == SESSION
         assert self.turn is not None
         self.turn.cancel()
 
     def say(self, text: str) -> None:
         assert self.side is not None
-        content = TextContentBlock(text=text)
-        update = AgentMessageChunkSessionUpdate(content=content)
-        self.side.session_update(SessionNotification(session_id=SESSION, update=update))
+        content = types.TextContentBlock(text=text)
+        update = types.AgentMessageChunkSessionUpdate(content=content)
+        self.side.session_update(types.SessionNotification(session_id=SESSION, update=update))
 
 
 class ToyClient:
@@ -94,20 +78,22 @@ class ToyClient:
         self.asked = anyio.Event()
         self.withdrawn = anyio.Event()
 
-    async def permission(self, params: RequestPermissionRequest) -> RequestPermissionResponse:
+    async def permission(
+        self, params: types.RequestPermissionRequest
+    ) -> types.RequestPermissionResponse:
         self.asked.set()
         if not self.answers:
             try:
                 await anyio.sleep_forever()
             finally:
                 self.withdrawn.set()
-        outcome: SelectedRequestPermissionOutcome | CancelledRequestPermissionOutcome
-        outcome = SelectedRequestPermissionOutcome(option_id=params.options[0].option_id)
-        return RequestPermissionResponse(outcome=outcome)
+        outcome: types.SelectedRequestPermissionOutcome | types.CancelledRequestPermissionOutcome
+        outcome = types.SelectedRequestPermissionOutcome(option_id=params.options[0].option_id)
+        return types.RequestPermissionResponse(outcome=outcome)
 
-    def update(self, params: SessionNotification) -> None:
-        assert isinstance(params.update, AgentMessageChunkSessionUpdate)
-        assert isinstance(params.update.content, TextContentBlock)
+    def update(self, params: types.SessionNotification) -> None:
+        assert isinstance(params.update, types.AgentMessageChunkSessionUpdate)
+        assert isinstance(params.update.content, types.TextContentBlock)
         self.heard.append(params.update.content.text)
 
 
@@ -129,7 +115,7 @@ async def converse(client: ToyClient, *, cancel: bool) -> tuple[str, SchemaTap]:
 
     async def prompt() -> None:
         answer = await side.session_prompt(
-            PromptRequest(session_id=SESSION, prompt=[TextContentBlock(text="go")])
+            types.PromptRequest(session_id=SESSION, prompt=[types.TextContentBlock(text="go")])
         )
         stop.append(answer.stop_reason)
 
@@ -137,13 +123,13 @@ async def converse(client: ToyClient, *, cancel: bool) -> tuple[str, SchemaTap]:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(toy.side.run)
             async with side:
-                await side.initialize(InitializeRequest(protocol_version=1))
-                await side.session_new(NewSessionRequest(cwd="/work", mcp_servers=[]))
+                await side.initialize(types.InitializeRequest(protocol_version=1))
+                await side.session_new(types.NewSessionRequest(cwd="/work", mcp_servers=[]))
                 async with anyio.create_task_group() as turn:
                     turn.start_soon(prompt)
                     if cancel:
                         await client.asked.wait()
-                        side.session_cancel(CancelNotification(session_id=SESSION))
+                        side.session_cancel(types.CancelNotification(session_id=SESSION))
                 if cancel:
                     await client.withdrawn.wait()
     tap.check()

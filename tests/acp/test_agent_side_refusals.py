@@ -6,38 +6,28 @@ import logging
 
 import pytest
 
+from codex_acp.acp import types
 from codex_acp.acp._generated.v1.methods import AGENT_REQUESTS
-from codex_acp.acp.types import (
-    CancelNotification,
-    InitializeRequest,
-    InitializeResponse,
-    ListSessionsRequest,
-    ListSessionsResponse,
-    NewSessionRequest,
-    NewSessionResponse,
-    PromptRequest,
-    PromptResponse,
-    SetSessionConfigOptionRequest,
-    SetSessionConfigOptionResponse,
-)
 from codex_acp.errors import InvalidPayload, MisuseError, RpcError
 from tests.acp.benches import AgentBench
 from tests.acp.tables import INITIALIZE, NEW_SESSION, PROMPT, agent_notifications, agent_requests
 
 
-async def new_session(params: NewSessionRequest) -> NewSessionResponse:
+async def new_session(params: types.NewSessionRequest) -> types.NewSessionResponse:
     del params
-    return NewSessionResponse(session_id="s1")
+    return types.NewSessionResponse(session_id="s1")
 
 
-async def prompt(params: PromptRequest) -> PromptResponse:
+async def prompt(params: types.PromptRequest) -> types.PromptResponse:
     del params
-    return PromptResponse(stop_reason="end_turn")
+    return types.PromptResponse(stop_reason="end_turn")
 
 
-async def set_option(params: SetSessionConfigOptionRequest) -> SetSessionConfigOptionResponse:
+async def set_option(
+    params: types.SetSessionConfigOptionRequest,
+) -> types.SetSessionConfigOptionResponse:
     del params
-    return SetSessionConfigOptionResponse(config_options=[])
+    return types.SetSessionConfigOptionResponse(config_options=[])
 
 
 @pytest.mark.parametrize(
@@ -95,10 +85,10 @@ async def test_a_second_initialize_is_an_invalid_request_and_changes_nothing() -
 async def test_an_initialize_that_failed_may_be_sent_again() -> None:
     fails = [True]
 
-    async def initialize(params: InitializeRequest) -> InitializeResponse:
+    async def initialize(params: types.InitializeRequest) -> types.InitializeResponse:
         if fails.pop():
             raise RpcError(-32000, "not now")
-        return InitializeResponse(protocol_version=params.protocol_version)
+        return types.InitializeResponse(protocol_version=params.protocol_version)
 
     requests = agent_requests()
     requests["initialize"] = initialize
@@ -115,11 +105,11 @@ async def test_an_initialize_that_failed_may_be_sent_again() -> None:
 async def test_requests_in_the_same_read_as_initialize_run_behind_it() -> None:
     order: list[str] = []
 
-    async def initialize(params: InitializeRequest) -> InitializeResponse:
+    async def initialize(params: types.InitializeRequest) -> types.InitializeResponse:
         order.append("initialize")
-        return InitializeResponse(protocol_version=params.protocol_version)
+        return types.InitializeResponse(protocol_version=params.protocol_version)
 
-    async def new(params: NewSessionRequest) -> NewSessionResponse:
+    async def new(params: types.NewSessionRequest) -> types.NewSessionResponse:
         order.append("session/new")
         return await new_session(params)
 
@@ -191,13 +181,13 @@ async def test_invalid_params_name_the_wrong_field(method: str, params: object, 
 async def test_what_the_schema_reads_leniently_is_no_error() -> None:
     seen: list[object] = []
 
-    async def new(params: NewSessionRequest) -> NewSessionResponse:
+    async def new(params: types.NewSessionRequest) -> types.NewSessionResponse:
         seen.append((params.mcp_servers, params.meta))
         return await new_session(params)
 
-    async def listed(params: ListSessionsRequest) -> ListSessionsResponse:
+    async def listed(params: types.ListSessionsRequest) -> types.ListSessionsResponse:
         seen.append(params.cursor)
-        return ListSessionsResponse(sessions=[])
+        return types.ListSessionsResponse(sessions=[])
 
     requests = agent_requests()
     requests["session/new"] = new
@@ -233,7 +223,7 @@ async def test_a_notification_before_initialize_is_not_delivered() -> None:
     seen: list[str] = []
     notifications = agent_notifications()
 
-    def cancel(params: CancelNotification) -> None:
+    def cancel(params: types.CancelNotification) -> None:
         seen.append(params.session_id)
 
     notifications["session/cancel"] = cancel
@@ -250,7 +240,7 @@ async def test_an_invalid_or_failing_notification_is_logged_and_the_next_is_deli
 ) -> None:
     seen: list[str] = []
 
-    def cancel(params: CancelNotification) -> None:
+    def cancel(params: types.CancelNotification) -> None:
         if params.session_id == "bad":
             raise ValueError("no such session")
         if params.session_id == "worse":
@@ -300,7 +290,7 @@ async def test_an_agent_that_does_not_handle_initialize_is_refused() -> None:
 async def test_prompts_are_read_as_their_blocks() -> None:
     seen: list[object] = []
 
-    async def typed(params: PromptRequest) -> PromptResponse:
+    async def typed(params: types.PromptRequest) -> types.PromptResponse:
         seen.append(type(params.prompt[0]).__name__)
         return await prompt(params)
 

@@ -9,30 +9,7 @@ from typing import Any
 
 import anyio
 
-from codex_acp.acp import PromptTurn, run_agent
-from codex_acp.acp.types import (
-    AvailableCommand,
-    AvailableCommandsUpdateSessionUpdate,
-    CurrentModeUpdateSessionUpdate,
-    DiffToolCallContent,
-    ListSessionsRequest,
-    ListSessionsResponse,
-    LoadSessionRequest,
-    LoadSessionResponse,
-    NewSessionRequest,
-    NewSessionResponse,
-    ReadTextFileRequest,
-    SelectSessionConfigOption,
-    SessionConfigOption,
-    SessionConfigSelectOption,
-    SessionMode,
-    SessionModeState,
-    SetSessionConfigOptionRequest,
-    SetSessionConfigOptionResponse,
-    TextContentBlock,
-    UnstructuredCommandInput,
-    UserMessageChunkSessionUpdate,
-)
+from codex_acp.acp import PromptTurn, run_agent, types
 from codex_acp.errors import ErrorReply
 from codex_acp.transport.link import memory_pair
 from tests.acp.raw_peer import WAIT, RawPeer
@@ -91,22 +68,22 @@ class Client(RawPeer):
         assert rules.problems == []
 
 
-async def new(request: NewSessionRequest) -> NewSessionResponse:
+async def new(request: types.NewSessionRequest) -> types.NewSessionResponse:
     assert request.mcp_servers is not None
-    mode = SessionMode(id="m", name="M")
-    return NewSessionResponse(
+    mode = types.SessionMode(id="m", name="M")
+    return types.NewSessionResponse(
         session_id=SESSION,
-        modes=SessionModeState(available_modes=[mode], current_mode_id="m"),
+        modes=types.SessionModeState(available_modes=[mode], current_mode_id="m"),
         config_options=OPTIONS,
     )
 
 
-OPTIONS: list[SessionConfigOption] = [
-    SelectSessionConfigOption(
+OPTIONS: list[types.SessionConfigOption] = [
+    types.SelectSessionConfigOption(
         id="model",
         name="Model",
         current_value="a",
-        options=[SessionConfigSelectOption(value="a", name="A")],
+        options=[types.SessionConfigSelectOption(value="a", name="A")],
     )
 ]
 
@@ -139,12 +116,12 @@ async def test_a_whole_turn_is_told_as_version_2_has_it() -> None:
         turn.say("One ")
         turn.say("message.")
         turn.plan({"Edit": "in_progress"})
-        hint = UnstructuredCommandInput(hint="what")
-        command = AvailableCommand(name="go", description="Goes", input=hint)
-        turn.update(AvailableCommandsUpdateSessionUpdate(available_commands=[command]))
-        turn.update(CurrentModeUpdateSessionUpdate(current_mode_id="m"))
+        hint = types.UnstructuredCommandInput(hint="what")
+        command = types.AvailableCommand(name="go", description="Goes", input=hint)
+        turn.update(types.AvailableCommandsUpdateSessionUpdate(available_commands=[command]))
+        turn.update(types.CurrentModeUpdateSessionUpdate(current_mode_id="m"))
         async with turn.tool_call("Edit", kind="edit") as call:
-            call.show("why", DiffToolCallContent(path="/w/a", old_text="1\n", new_text="2\n"))
+            call.show("why", types.DiffToolCallContent(path="/w/a", old_text="1\n", new_text="2\n"))
             assert await call.is_allowed()
         turn.say("Another.")
 
@@ -206,7 +183,7 @@ async def test_a_second_prompt_waits_for_its_place_and_a_cancel_withdraws_it() -
 
 async def test_an_answer_that_fails_is_told_and_the_session_goes_on() -> None:
     async def answer(turn: PromptTurn) -> None:
-        with_files = ReadTextFileRequest(session_id=turn.session_id, path="/w/a")
+        with_files = types.ReadTextFileRequest(session_id=turn.session_id, path="/w/a")
         try:
             await turn.side.fs_read_text_file(with_files)
         except ErrorReply as error:
@@ -225,18 +202,20 @@ async def test_sessions_are_listed_resumed_set_and_closed() -> None:
     async def answer(_: PromptTurn) -> None:
         await anyio.sleep_forever()
 
-    async def listed(_: ListSessionsRequest) -> ListSessionsResponse:
-        return ListSessionsResponse(sessions=[])
+    async def listed(_: types.ListSessionsRequest) -> types.ListSessionsResponse:
+        return types.ListSessionsResponse(sessions=[])
 
-    async def load(request: LoadSessionRequest) -> LoadSessionResponse:
-        said = UserMessageChunkSessionUpdate(content=TextContentBlock(text="Before."))
+    async def load(request: types.LoadSessionRequest) -> types.LoadSessionResponse:
+        said = types.UserMessageChunkSessionUpdate(content=types.TextContentBlock(text="Before."))
         assert request.session_id == "old"
         told.append(said)
-        return LoadSessionResponse()
+        return types.LoadSessionResponse()
 
-    async def choose(request: SetSessionConfigOptionRequest) -> SetSessionConfigOptionResponse:
+    async def choose(
+        request: types.SetSessionConfigOptionRequest,
+    ) -> types.SetSessionConfigOptionResponse:
         assert request.config_id == "model"
-        return SetSessionConfigOptionResponse(config_options=OPTIONS)
+        return types.SetSessionConfigOptionResponse(config_options=OPTIONS)
 
     told: list[Any] = []
     more = {"session/list": listed, "session/load": load, "session/set_config_option": choose}

@@ -7,24 +7,8 @@ from typing import Any
 import anyio
 import pytest
 
-from codex_acp.acp import ClientNotificationHandlers
+from codex_acp.acp import ClientNotificationHandlers, types
 from codex_acp.acp._generated.v1.methods import CLIENT_REQUESTS
-from codex_acp.acp.types import (
-    AcceptCreateElicitationResponse,
-    AgentMessageChunkSessionUpdate,
-    AgentThoughtChunkSessionUpdate,
-    CreateElicitationRequest,
-    CreateElicitationResponse,
-    NewSessionRequest,
-    PromptRequest,
-    RequestPermissionRequest,
-    RequestPermissionResponse,
-    SelectedRequestPermissionOutcome,
-    SessionNotification,
-    ToolCallSessionUpdate,
-    WriteTextFileRequest,
-    WriteTextFileResponse,
-)
 from codex_acp.errors import ConnectionClosed, InvalidPayload
 from codex_acp.wire.codec import plain
 from tests.acp.benches import ClientBench
@@ -32,19 +16,21 @@ from tests.acp.raw_peer import WAIT
 from tests.acp.tables import NEW_SESSION, PERMISSION, PROMPT, client_notifications, client_requests
 
 
-async def permit(params: RequestPermissionRequest) -> RequestPermissionResponse:
+async def permit(params: types.RequestPermissionRequest) -> types.RequestPermissionResponse:
     option = params.options[0].option_id
-    return RequestPermissionResponse(outcome=SelectedRequestPermissionOutcome(option_id=option))
+    return types.RequestPermissionResponse(
+        outcome=types.SelectedRequestPermissionOutcome(option_id=option)
+    )
 
 
-async def elicit(params: CreateElicitationRequest) -> CreateElicitationResponse:
+async def elicit(params: types.CreateElicitationRequest) -> types.CreateElicitationResponse:
     del params
-    return AcceptCreateElicitationResponse(content={"color": "red"})
+    return types.AcceptCreateElicitationResponse(content={"color": "red"})
 
 
-async def write(params: WriteTextFileRequest) -> WriteTextFileResponse:
+async def write(params: types.WriteTextFileRequest) -> types.WriteTextFileResponse:
     del params
-    return WriteTextFileResponse()
+    return types.WriteTextFileResponse()
 
 
 def update(variant: str, **fields: object) -> dict[str, Any]:
@@ -56,16 +42,16 @@ def text(value: str, **fields: object) -> dict[str, Any]:
     return update("agent_message_chunk", content={"type": "text", "text": value}, **fields)
 
 
-def noting(seen: list[SessionNotification]) -> ClientNotificationHandlers:
+def noting(seen: list[types.SessionNotification]) -> ClientNotificationHandlers:
     notifications = client_notifications()
     notifications["session/update"] = seen.append
     return notifications
 
 
 async def test_content_of_a_permission_that_does_not_fit_the_schema_is_shown_as_text() -> None:
-    seen: list[RequestPermissionRequest] = []
+    seen: list[types.RequestPermissionRequest] = []
 
-    async def note(params: RequestPermissionRequest) -> RequestPermissionResponse:
+    async def note(params: types.RequestPermissionRequest) -> types.RequestPermissionResponse:
         seen.append(params)
         return await permit(params)
 
@@ -135,7 +121,7 @@ async def test_invalid_params_of_the_agent_name_the_field(params: object, field:
 
 
 async def test_an_agent_can_cancel_its_request() -> None:
-    async def never(params: RequestPermissionRequest) -> RequestPermissionResponse:
+    async def never(params: types.RequestPermissionRequest) -> types.RequestPermissionResponse:
         await anyio.sleep_forever()
         return await permit(params)
 
@@ -150,7 +136,7 @@ async def test_an_agent_can_cancel_its_request() -> None:
 
 
 async def test_updates_are_read_as_their_variants_and_keep_unknown_fields() -> None:
-    seen: list[SessionNotification] = []
+    seen: list[types.SessionNotification] = []
     async with ClientBench(notifications=noting(seen)) as bench:
         bench.peer.send(
             text("a", novelty={"x": 1}),
@@ -159,10 +145,10 @@ async def test_updates_are_read_as_their_variants_and_keep_unknown_fields() -> N
         )
         await bench.peer.settle()
     first, second, third = (notification.update for notification in seen)
-    assert isinstance(first, AgentMessageChunkSessionUpdate)
+    assert isinstance(first, types.AgentMessageChunkSessionUpdate)
     assert (first.model_extra or {})["novelty"] == {"x": 1}
-    assert isinstance(second, AgentThoughtChunkSessionUpdate)
-    assert isinstance(third, ToolCallSessionUpdate)
+    assert isinstance(second, types.AgentThoughtChunkSessionUpdate)
+    assert isinstance(third, types.ToolCallSessionUpdate)
     assert "kind" not in third.model_fields_set, "an unknown kind reads as absent"
     assert "status" not in third.model_fields_set
 
@@ -170,7 +156,7 @@ async def test_updates_are_read_as_their_variants_and_keep_unknown_fields() -> N
 async def test_an_update_that_does_not_fit_is_reported_and_the_next_is_read(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    seen: list[SessionNotification] = []
+    seen: list[types.SessionNotification] = []
     bad = [
         update("plan_update", plan={}),
         update("agent_message_chunk"),
@@ -190,7 +176,7 @@ async def test_an_update_that_does_not_fit_is_reported_and_the_next_is_read(
 
 
 async def test_a_callback_that_fails_is_logged(caplog: pytest.LogCaptureFixture) -> None:
-    seen: list[SessionNotification] = []
+    seen: list[types.SessionNotification] = []
 
     def fail(*_: object) -> None:
         raise ValueError("the callback is broken")
@@ -215,8 +201,8 @@ async def test_unknown_notifications_are_ignored() -> None:
 async def test_updates_before_an_answer_are_seen_before_it_and_those_after_it_after() -> None:
     order: list[str] = []
 
-    def note(notification: SessionNotification) -> None:
-        assert isinstance(notification.update, AgentMessageChunkSessionUpdate)
+    def note(notification: types.SessionNotification) -> None:
+        assert isinstance(notification.update, types.AgentMessageChunkSessionUpdate)
         order.append(notification.update.model_dump()["content"]["text"])
 
     notifications = client_notifications()
@@ -224,7 +210,7 @@ async def test_updates_before_an_answer_are_seen_before_it_and_those_after_it_af
     async with ClientBench(notifications=notifications) as bench:
 
         async def call() -> None:
-            await bench.client.session_prompt(PromptRequest.model_validate(PROMPT))
+            await bench.client.session_prompt(types.PromptRequest.model_validate(PROMPT))
             order.append("answer")
 
         with anyio.fail_after(WAIT):
@@ -241,7 +227,7 @@ async def test_a_client_that_gives_up_a_prompt_cancels_the_request() -> None:
     async with ClientBench() as bench:
         with anyio.fail_after(WAIT):
             async with anyio.create_task_group() as tasks:
-                params = PromptRequest.model_validate(PROMPT)
+                params = types.PromptRequest.model_validate(PROMPT)
                 tasks.start_soon(bench.client.session_prompt, params)
                 request = await bench.peer.sent("session/prompt")
                 tasks.cancel_scope.cancel()
@@ -266,7 +252,7 @@ async def test_an_agent_that_dies_fails_the_calls_in_flight() -> None:
 
         async def call() -> None:
             with pytest.raises(ConnectionClosed, match="the peer"):
-                await bench.client.session_new(NewSessionRequest.model_validate(NEW_SESSION))
+                await bench.client.session_new(types.NewSessionRequest.model_validate(NEW_SESSION))
 
         with anyio.fail_after(WAIT):
             async with anyio.create_task_group() as tasks:

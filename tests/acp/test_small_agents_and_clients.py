@@ -13,28 +13,7 @@ from typing import Any
 import anyio
 import pytest
 
-from codex_acp.acp import ConnectedAgent, PromptTurn, connect_agent, run_agent
-from codex_acp.acp.types import (
-    AgentCapabilities,
-    CancelNotification,
-    ClientCapabilities,
-    CloseSessionRequest,
-    CloseSessionResponse,
-    DeleteSessionRequest,
-    DeleteSessionResponse,
-    ListSessionsRequest,
-    ListSessionsResponse,
-    LoadSessionRequest,
-    LoadSessionResponse,
-    NewSessionRequest,
-    PermissionOption,
-    PromptCapabilities,
-    PromptRequest,
-    ReadTextFileRequest,
-    ReadTextFileResponse,
-    SessionNotification,
-    TextContentBlock,
-)
+from codex_acp.acp import ConnectedAgent, PromptTurn, connect_agent, run_agent, types
 from codex_acp.errors import ErrorReply, LaunchError, MisuseError, RpcError
 from codex_acp.jsonrpc.message import (
     INVALID_PARAMS,
@@ -65,7 +44,7 @@ class World:
     def __init__(
         self, answer: Callable[[PromptTurn], Awaitable[Any]], *, client: Any = None, **agent: Any
     ) -> None:
-        self.heard: list[SessionNotification] = []
+        self.heard: list[types.SessionNotification] = []
         self._answer, self._agent, self._client = answer, agent, client or {}
         if self.spoken == 1:
             self._client.setdefault("protocol_version", 1)
@@ -79,7 +58,9 @@ class World:
         )
         await self.agent.__aenter__()
         assert self.agent.initialized.protocol_version == self.agent.side.version
-        opened = await self.agent.side.session_new(NewSessionRequest(cwd="/w", mcp_servers=[]))
+        opened = await self.agent.side.session_new(
+            types.NewSessionRequest(cwd="/w", mcp_servers=[])
+        )
         self.session_id = opened.session_id
         return self
 
@@ -89,8 +70,8 @@ class World:
 
     async def prompt(self, text: str = "Hi.", session_id: str | None = None) -> str:
         with anyio.fail_after(WAIT):
-            request = PromptRequest(
-                session_id=session_id or self.session_id, prompt=[TextContentBlock(text=text)]
+            request = types.PromptRequest(
+                session_id=session_id or self.session_id, prompt=[types.TextContentBlock(text=text)]
             )
             return str((await self.agent.side.session_prompt(request)).stop_reason)
 
@@ -145,8 +126,8 @@ async def test_an_option_that_stands_for_two_kinds_is_not_chosen_to_reject() -> 
     """The agent goes by the id: rejecting by this one would allow."""
     allowed: list[bool] = []
     both = [
-        PermissionOption(option_id="x", name="No", kind="reject_once"),
-        PermissionOption(option_id="x", name="Yes", kind="allow_once"),
+        types.PermissionOption(option_id="x", name="No", kind="reject_once"),
+        types.PermissionOption(option_id="x", name="Yes", kind="allow_once"),
     ]
 
     async def answer(turn: PromptTurn) -> None:
@@ -166,7 +147,9 @@ async def test_a_tool_call_whose_body_fails_is_failed_and_so_is_the_prompt() -> 
 
     async with World(answer) as world:
         await refused(
-            world.agent.side.session_prompt(PromptRequest(session_id=world.session_id, prompt=[]))
+            world.agent.side.session_prompt(
+                types.PromptRequest(session_id=world.session_id, prompt=[])
+            )
         )
         assert world.updates[-1]["status"] == "failed"
         assert world.updates[-2]["content"][0]["content"]["text"] == "so far"
@@ -192,10 +175,10 @@ async def test_a_cancelled_prompt_ends_as_cancelled_and_the_session_goes_on(spok
         with anyio.fail_after(WAIT):
             await started.wait()
         if spoken == 1:  # in version 2 it would wait for its place
-            busy = PromptRequest(session_id=world.session_id, prompt=[])
+            busy = types.PromptRequest(session_id=world.session_id, prompt=[])
             assert await refused(world.agent.side.session_prompt(busy)) == INVALID_REQUEST
-        world.agent.side.session_cancel(CancelNotification(session_id=world.session_id))
-        world.agent.side.session_cancel(CancelNotification(session_id="no such"))
+        world.agent.side.session_cancel(types.CancelNotification(session_id=world.session_id))
+        world.agent.side.session_cancel(types.CancelNotification(session_id="no such"))
         with anyio.fail_after(WAIT):
             await ended.wait()
         assert reasons == ["cancelled"]
@@ -213,24 +196,26 @@ async def test_a_session_that_was_ended_runs_nothing_any_more(spoken: int, way: 
             started.set()
             await anyio.sleep_forever()
 
-    async def close(request: CloseSessionRequest) -> CloseSessionResponse:
+    async def close(request: types.CloseSessionRequest) -> types.CloseSessionResponse:
         del request
         if refuse:
             raise RpcError(INVALID_REQUEST, "not now")
-        return CloseSessionResponse()
+        return types.CloseSessionResponse()
 
-    async def delete(request: DeleteSessionRequest) -> DeleteSessionResponse:
-        await close(CloseSessionRequest(session_id=request.session_id))
-        return DeleteSessionResponse()
+    async def delete(request: types.DeleteSessionRequest) -> types.DeleteSessionResponse:
+        await close(types.CloseSessionRequest(session_id=request.session_id))
+        return types.DeleteSessionResponse()
 
     rows: Any = {"session/close": close, "session/delete": delete}
     async with World(answer, requests=rows) as world, anyio.create_task_group() as tasks:
         reasons: list[str] = []
         side = world.agent.side
         calls: dict[str, Callable[[], Awaitable[object]]] = {
-            "close": lambda: side.session_close(CloseSessionRequest(session_id=world.session_id)),
+            "close": lambda: side.session_close(
+                types.CloseSessionRequest(session_id=world.session_id)
+            ),
             "delete": lambda: side.session_delete(
-                DeleteSessionRequest(session_id=world.session_id)
+                types.DeleteSessionRequest(session_id=world.session_id)
             ),
         }
 
@@ -245,7 +230,7 @@ async def test_a_session_that_was_ended_runs_nothing_any_more(spoken: int, way: 
         with anyio.fail_after(WAIT):
             await started.wait()
             await calls[way]()
-        gone = PromptRequest(session_id=world.session_id, prompt=[])
+        gone = types.PromptRequest(session_id=world.session_id, prompt=[])
         unknown = INVALID_PARAMS if spoken == 1 else RESOURCE_NOT_FOUND
         assert await refused(world.agent.side.session_prompt(gone)) == unknown
         tasks.cancel_scope.deadline = anyio.current_time() + WAIT
@@ -253,36 +238,36 @@ async def test_a_session_that_was_ended_runs_nothing_any_more(spoken: int, way: 
 
 
 async def test_what_has_no_handler_is_refused_and_not_advertised(spoken: int) -> None:
-    async def listed(request: ListSessionsRequest) -> ListSessionsResponse:
+    async def listed(request: types.ListSessionsRequest) -> types.ListSessionsResponse:
         del request
-        return ListSessionsResponse(sessions=[])
+        return types.ListSessionsResponse(sessions=[])
 
-    given = AgentCapabilities(prompt_capabilities=PromptCapabilities(image=True))
+    given = types.AgentCapabilities(prompt_capabilities=types.PromptCapabilities(image=True))
     async with World(nothing, requests={"session/list": listed}, capabilities=given) as world:
         told: Any = plain(world.agent.initialized.agent_capabilities)
         baseline: dict[str, Any] = {} if spoken == 1 else {"resume": {}, "close": {}}
         assert told["sessionCapabilities"] == {"list": {}, **baseline}
         assert {name for name, can in told["promptCapabilities"].items() if can} == {"image"}
         assert bool(told.get("loadSession")) is (spoken == 2)
-        await world.agent.side.session_list(ListSessionsRequest())
-        load = LoadSessionRequest(session_id="s", cwd="/w", mcp_servers=[])
+        await world.agent.side.session_list(types.ListSessionsRequest())
+        load = types.LoadSessionRequest(session_id="s", cwd="/w", mcp_servers=[])
         code = METHOD_NOT_FOUND if spoken == 1 else RESOURCE_NOT_FOUND
         assert await refused(world.agent.side.session_load(load)) == code
-        delete = DeleteSessionRequest(session_id="s")
+        delete = types.DeleteSessionRequest(session_id="s")
         assert await refused(world.agent.side.session_delete(delete)) == METHOD_NOT_FOUND
 
 
 async def test_a_session_is_one_that_was_opened_here(spoken: int) -> None:
-    async def load(request: LoadSessionRequest) -> LoadSessionResponse:
+    async def load(request: types.LoadSessionRequest) -> types.LoadSessionResponse:
         del request
-        return LoadSessionResponse()
+        return types.LoadSessionResponse()
 
     async with World(nothing, requests={"session/load": load}) as world:
-        unknown = PromptRequest(session_id="old", prompt=[])
+        unknown = types.PromptRequest(session_id="old", prompt=[])
         code = INVALID_PARAMS if spoken == 1 else RESOURCE_NOT_FOUND
         assert await refused(world.agent.side.session_prompt(unknown)) == code
         await world.agent.side.session_load(
-            LoadSessionRequest(session_id="old", cwd="/w", mcp_servers=[])
+            types.LoadSessionRequest(session_id="old", cwd="/w", mcp_servers=[])
         )
         assert await world.prompt(session_id="old") == "end_turn"
 
@@ -290,11 +275,11 @@ async def test_a_session_is_one_that_was_opened_here(spoken: int) -> None:
 async def test_a_client_advertises_what_it_has_handlers_for() -> None:
     seen: list[Any] = []
 
-    async def read(request: ReadTextFileRequest) -> ReadTextFileResponse:
-        return ReadTextFileResponse(content=request.path)
+    async def read(request: types.ReadTextFileRequest) -> types.ReadTextFileResponse:
+        return types.ReadTextFileResponse(content=request.path)
 
     async def answer(turn: PromptTurn) -> None:
-        request = ReadTextFileRequest(session_id=turn.session_id, path="/w/a")
+        request = types.ReadTextFileRequest(session_id=turn.session_id, path="/w/a")
         seen.append((await turn.side.fs_read_text_file(request)).content)
 
     async with World(answer, client={"requests": {"fs/read_text_file": read}}) as world:
@@ -314,7 +299,7 @@ async def test_a_method_that_acp_does_not_have_is_misuse() -> None:
     with pytest.raises(MisuseError, match="list of words"):
         connect_agent("my-agent --acp", name="a")
     with pytest.raises(LaunchError, match="no-such-agent"):
-        connect_agent(["/no-such-agent"], name="a", capabilities=ClientCapabilities())
+        connect_agent(["/no-such-agent"], name="a", capabilities=types.ClientCapabilities())
 
 
 async def test_what_an_agent_prints_is_not_in_the_protocols_way() -> None:
@@ -323,13 +308,15 @@ async def test_what_an_agent_prints_is_not_in_the_protocols_way() -> None:
         "async def answer(turn): print('to stderr'); turn.say('said')\n"
         "asyncio.run(run_agent(answer, name='prints'))"
     )
-    heard: list[SessionNotification] = []
+    heard: list[types.SessionNotification] = []
     async with connect_agent(
         [sys.executable, "-c", code], name="test", notifications={"session/update": heard.append}
     ) as agent:
         with anyio.fail_after(30):
-            opened = await agent.side.session_new(NewSessionRequest(cwd="/", mcp_servers=[]))
-            await agent.side.session_prompt(PromptRequest(session_id=opened.session_id, prompt=[]))
+            opened = await agent.side.session_new(types.NewSessionRequest(cwd="/", mcp_servers=[]))
+            await agent.side.session_prompt(
+                types.PromptRequest(session_id=opened.session_id, prompt=[])
+            )
     assert len(heard) == 1
 
 

@@ -6,20 +6,9 @@ from typing import Any
 
 import pytest
 
-from codex_acp.acp import AgentRequestHandlers, AgentSide, ClientSide, acp_connection
+from codex_acp.acp import AgentRequestHandlers, AgentSide, ClientSide, acp_connection, types
 from codex_acp.acp._generated.v1.methods import MODELS, STABLE_MODELS
 from codex_acp.acp._generated.v2.methods import STABLE_MODELS as STABLE_V2
-from codex_acp.acp.types import (
-    ListSessionsRequest,
-    NewSessionRequest,
-    PlanRemovedSessionUpdate,
-    PromptRequest,
-    PromptResponse,
-    SessionNotification,
-    SetSessionTitleRequest,
-    SystemPrompt,
-    Usage,
-)
 from codex_acp.acp.v2 import OtherStateUpdateSessionUpdate, UnknownVariant
 from codex_acp.errors import InvalidPayload, MisuseError
 from codex_acp.transport.link import memory_pair
@@ -41,7 +30,7 @@ PLAN_REMOVED = {"sessionId": "s", "update": {"sessionUpdate": "plan_removed", "p
 def test_an_unstable_field_is_kept_as_an_unknown_one() -> None:
     wire = {"stopReason": "end_turn", "usage": USAGE, "_meta": {"a": 1}}
     read = STABLE_MODELS.decode("PromptResponse", wire, "an answer")
-    assert type(read) is PromptResponse
+    assert type(read) is types.PromptResponse
     assert read.usage is None
     assert read.model_extra == {"usage": USAGE}
     assert plain(read) == wire
@@ -49,7 +38,7 @@ def test_an_unstable_field_is_kept_as_an_unknown_one() -> None:
 
 def test_it_is_read_where_it_was_asked_for() -> None:
     read = MODELS.decode("PromptResponse", {"stopReason": "end_turn", "usage": USAGE}, "an answer")
-    assert isinstance(read.usage, Usage)
+    assert isinstance(read.usage, types.Usage)
 
 
 @pytest.mark.parametrize(
@@ -69,7 +58,7 @@ def test_a_member_of_a_closed_union_does_not_fit() -> None:
     with pytest.raises(InvalidPayload, match="plan_removed"):
         STABLE_MODELS.decode("SessionNotification", PLAN_REMOVED, "session/update")
     read = MODELS.decode("SessionNotification", PLAN_REMOVED, "session/update")
-    assert isinstance(read.update, PlanRemovedSessionUpdate)
+    assert isinstance(read.update, types.PlanRemovedSessionUpdate)
 
 
 def test_a_member_of_an_open_union_is_an_unknown_one() -> None:
@@ -81,9 +70,9 @@ def test_a_member_of_an_open_union_is_an_unknown_one() -> None:
     assert plain(read) == state
 
 
-async def with_usage(request: PromptRequest) -> PromptResponse:
+async def with_usage(request: types.PromptRequest) -> types.PromptResponse:
     del request
-    return PromptResponse(stop_reason="end_turn", usage=Usage.model_validate(USAGE))
+    return types.PromptResponse(stop_reason="end_turn", usage=types.Usage.model_validate(USAGE))
 
 
 def agent(*, unstable: bool) -> tuple[AgentSide, RawPeer]:
@@ -118,10 +107,10 @@ async def test_opened_for_it_the_side_sends_it() -> None:
 
 async def test_an_update_that_only_the_unstable_schema_has_is_not_sent() -> None:
     side, _ = agent(unstable=False)
-    update = PlanRemovedSessionUpdate(plan_id="p")
+    update = types.PlanRemovedSessionUpdate(plan_id="p")
     async with side:
         with pytest.raises(MisuseError, match="PlanRemovedSessionUpdate"):
-            side.session_update(SessionNotification(session_id="s", update=update))
+            side.session_update(types.SessionNotification(session_id="s", update=update))
 
 
 async def test_a_client_sends_neither_unstable_methods_nor_fields() -> None:
@@ -130,11 +119,11 @@ async def test_a_client_sends_neither_unstable_methods_nor_fields() -> None:
     side = ClientSide(connection, client_requests(), client_notifications())
     async with side:
         with pytest.raises(MisuseError, match="session/set_title is unstable"):
-            await side.session_set_title(SetSessionTitleRequest(session_id="s", title="t"))
+            await side.session_set_title(types.SetSessionTitleRequest(session_id="s", title="t"))
         with pytest.raises(MisuseError, match=r"ListSessionsRequest\.archived"):
-            await side.session_list(ListSessionsRequest(archived="only"))
-        prompt = SystemPrompt.model_construct()
+            await side.session_list(types.ListSessionsRequest(archived="only"))
+        prompt = types.SystemPrompt.model_construct()
         with pytest.raises(MisuseError, match=r"NewSessionRequest\.system_prompt"):
             await side.session_new(
-                NewSessionRequest(cwd="/w", mcp_servers=[], system_prompt=prompt)
+                types.NewSessionRequest(cwd="/w", mcp_servers=[], system_prompt=prompt)
             )

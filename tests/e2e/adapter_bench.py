@@ -16,20 +16,8 @@ from typing import Any, Literal, Self, cast
 import anyio
 from anyio import to_thread
 
-from codex_acp.acp import ClientSide, acp_connection
+from codex_acp.acp import ClientSide, acp_connection, types
 from codex_acp.acp._generated.v1.handlers import ClientRequestHandlers
-from codex_acp.acp.types import (
-    AgentMessageChunkSessionUpdate,
-    CancelNotification,
-    ClientCapabilities,
-    InitializeRequest,
-    McpServer,
-    NewSessionRequest,
-    PromptRequest,
-    PromptResponse,
-    SessionNotification,
-    TextContentBlock,
-)
 from codex_acp.testing import CodexHome, ModelResponse, ScriptedModel, Step
 from codex_acp.testing.codex_home import SandboxMode
 from codex_acp.transport.child import ChildProcess, spawn
@@ -100,7 +88,7 @@ class AdapterBench:
         sandbox_mode: SandboxMode = "read-only",
         env: dict[str, str] | None = None,
         args: Sequence[str] = (),
-        capabilities: ClientCapabilities | None = None,
+        capabilities: types.ClientCapabilities | None = None,
         requests: dict[str, Any] | None = None,
     ) -> None:
         self.model = ScriptedModel(script)
@@ -111,7 +99,7 @@ class AdapterBench:
         self._requests = requests or {}
         self._stack = ExitStack()
         self.tap = AdapterTap()
-        self.updates: list[SessionNotification] = []
+        self.updates: list[types.SessionNotification] = []
         self._news = anyio.Event()
         self._heard = anyio.Event()
 
@@ -145,8 +133,8 @@ class AdapterBench:
             await self.client.__aexit__(type(error), error, None)
             raise
 
-    def _introduction(self) -> InitializeRequest:
-        request = InitializeRequest(protocol_version=1)
+    def _introduction(self) -> types.InitializeRequest:
+        request = types.InitializeRequest(protocol_version=1)
         if self._capabilities is not None:
             request.client_capabilities = self._capabilities
         return request
@@ -174,26 +162,28 @@ class AdapterBench:
             while self.tap.left_open() and not self.client.closed:
                 await self._heard.wait()
 
-    def _take(self, update: SessionNotification) -> None:
+    def _take(self, update: types.SessionNotification) -> None:
         self.updates.append(update)
         self._news.set()
         self._news = anyio.Event()
 
-    async def new_session(self, servers: Sequence[McpServer] = ()) -> str:
+    async def new_session(self, servers: Sequence[types.McpServer] = ()) -> str:
         """A session in the workspace."""
-        request = NewSessionRequest(cwd=str(self.home.workspace), mcp_servers=list(servers))
+        request = types.NewSessionRequest(cwd=str(self.home.workspace), mcp_servers=list(servers))
         with anyio.fail_after(WAIT):
             return (await self.client.session_new(request)).session_id
 
-    async def prompt(self, session_id: str, text: str = "Go.") -> PromptResponse:
+    async def prompt(self, session_id: str, text: str = "Go.") -> types.PromptResponse:
         """Run one prompt to its end."""
-        request = PromptRequest(session_id=session_id, prompt=[TextContentBlock(text=text)])
+        request = types.PromptRequest(
+            session_id=session_id, prompt=[types.TextContentBlock(text=text)]
+        )
         with anyio.fail_after(WAIT):
             return await self.client.session_prompt(request)
 
     def cancel(self, session_id: str) -> None:
         """Send ``session/cancel``."""
-        self.client.session_cancel(CancelNotification(session_id=session_id))
+        self.client.session_cancel(types.CancelNotification(session_id=session_id))
 
     def messages(self, session_id: str) -> dict[str, str]:
         """Message id → the joined text of its chunks, in the order of the first chunks."""
@@ -202,9 +192,9 @@ class AdapterBench:
             update = notification.update
             if notification.session_id != session_id:
                 continue
-            if not isinstance(update, AgentMessageChunkSessionUpdate):
+            if not isinstance(update, types.AgentMessageChunkSessionUpdate):
                 continue
-            assert isinstance(update.content, TextContentBlock), update
+            assert isinstance(update.content, types.TextContentBlock), update
             assert update.message_id is not None
             found[update.message_id] = found.get(update.message_id, "") + update.content.text
         return found
@@ -223,7 +213,7 @@ class AdapterBench:
         """Wait for the next update."""
         await self._news.wait()
 
-    async def wait_for_update(self, wanted: Callable[[SessionNotification], bool]) -> None:
+    async def wait_for_update(self, wanted: Callable[[types.SessionNotification], bool]) -> None:
         """Wait until an update came that is ``wanted``."""
         with anyio.fail_after(WAIT):
             while not any(map(wanted, self.updates)):
