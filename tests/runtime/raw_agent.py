@@ -34,11 +34,13 @@ def answer(request: dict[str, Any], result: object) -> None:
     send({"jsonrpc": "2.0", "id": request["id"], "result": result})
 
 
-def say(session_id: str, text: str) -> None:
-    content = {"type": "text", "text": text}
-    update = {"sessionUpdate": "agent_message_chunk", "content": content}
-    params = {"sessionId": session_id, "update": update}
+def update(session_id: str, name: str, **fields: object) -> None:
+    params = {"sessionId": session_id, "update": {"sessionUpdate": name, **fields}}
     send({"jsonrpc": "2.0", "method": "session/update", "params": params})
+
+
+def say(session_id: str, text: str) -> None:
+    update(session_id, "agent_message_chunk", content={"type": "text", "text": text})
 
 
 def main(behaviours: set[str]) -> None:
@@ -88,9 +90,7 @@ def handle(request: dict[str, Any], behaviours: set[str]) -> None:
         answer(request, {"sessionId": session_id})
         if "has commands" in behaviours:
             commands = [{"name": name, "description": f"to {name}"} for name in ("bake", "exit")]
-            update = {"sessionUpdate": "available_commands_update", "availableCommands": commands}
-            params = {"sessionId": session_id, "update": update}
-            send({"jsonrpc": "2.0", "method": "session/update", "params": params})
+            update(session_id, "available_commands_update", availableCommands=commands)
     elif method == "session/prompt":
         prompt(request, request["params"]["sessionId"], behaviours)
 
@@ -144,9 +144,7 @@ def asks_later(session_id: str, behaviours: set[str]) -> None:
 
 def calls_tools(session_id: str, behaviours: set[str]) -> None:
     if "starts a call" in behaviours:
-        call = {"sessionUpdate": "tool_call", "toolCallId": "b", "title": "building"}
-        update = {"sessionId": session_id, "update": call | {"status": "in_progress"}}
-        send({"jsonrpc": "2.0", "method": "session/update", "params": update})
+        update(session_id, "tool_call", toolCallId="b", title="building", status="in_progress")
     if "floods" in behaviours:
         flood(session_id)
     for word in behaviours:
@@ -163,22 +161,17 @@ def calls_tools(session_id: str, behaviours: set[str]) -> None:
 
 def flood(session_id: str) -> None:
     """Very many tool calls and plans, and one that is huge."""
-    plan = {"sessionUpdate": "plan", "entries": [
-        {"content": "z" * 99, "priority": "low", "status": "pending"}
-    ]}  # fmt: skip
-    change = {
-        "type": "diff",
-        "path": "p",
-        "oldText": "a\nb\n" * 20_000,
-        "newText": "b\na\n" * 20_000,
-    }
+    call = {"title": "x\x1b[2J" * 20, "status": "in_progress"}
+    for number in range(1000):
+        update(session_id, "tool_call", toolCallId=f"{number}", **call)
+    for _ in range(500):
+        entry = {"content": "z" * 99, "priority": "low", "status": "pending"}
+        update(session_id, "plan", entries=[entry])
     text = {"type": "content", "content": {"type": "text", "text": "y" * 1_000_000}}
+    old, new = "a\nb\n" * 20_000, "b\na\n" * 20_000
+    change = {"type": "diff", "path": "p", "oldText": old, "newText": new}
     huge = {"title": "T" * 1_000_000, "status": "completed", "content": [text, change]}
-    call = {"sessionUpdate": "tool_call", "title": "x\x1b[2J" * 20, "status": "in_progress"}
-    calls = [call | {"toolCallId": f"{number}"} for number in range(1000)]
-    for update in [*calls, *[plan] * 500, call | {"toolCallId": "huge"} | huge]:
-        params = {"sessionId": session_id, "update": update}
-        send({"jsonrpc": "2.0", "method": "session/update", "params": params})
+    update(session_id, "tool_call", toolCallId="huge", **huge)
 
 
 def end_in_prompt(behaviours: set[str]) -> None:
@@ -243,14 +236,8 @@ def forge(session_id: str, behaviours: set[str]) -> None:
     params = permission(session_id, behaviours)
     send({"jsonrpc": "2.0", "id": "q", "method": PERMISSION, "params": params})
     say(session_id, FORGED)
-    call = {
-        "sessionUpdate": "tool_call",
-        "toolCallId": "u",
-        "title": "a forged call\n" * 60 + FORGED,
-        "kind": "execute",
-    }
-    params = {"sessionId": session_id, "update": call}
-    send({"jsonrpc": "2.0", "method": "session/update", "params": params})
+    title = "a forged call\n" * 60 + FORGED
+    update(session_id, "tool_call", toolCallId="u", title=title, kind="execute")
     ask("session/nonsense", {}, key="n")
     marks = [word for word in behaviours if word.startswith("marks ")]
     open(marks[0].removeprefix("marks "), "w").close()  # noqa: PTH123

@@ -78,15 +78,20 @@ async def test_a_shared_agent_is_started_once_however_many_ask_for_it() -> None:
         assert len({session.session_id for session in sessions}) == 10
 
 
-async def test_who_gives_up_waiting_for_a_shared_start_takes_it_from_nobody() -> None:
-    agent = ScriptedAgent()
-    begun, go = asyncio.Event(), asyncio.Event()
+def slow_agent() -> tuple[ScriptedAgent, asyncio.Event, asyncio.Event]:
+    """An agent, an event that its ``initialize`` sets, and one that it waits for."""
+    agent, begun, go = ScriptedAgent(), asyncio.Event(), asyncio.Event()
 
     async def slowly() -> None:
         begun.set()
         await go.wait()
 
     agent.on(initialize=slowly)
+    return agent, begun, go
+
+
+async def test_who_gives_up_waiting_for_a_shared_start_takes_it_from_nobody() -> None:
+    agent, begun, go = slow_agent()
     spec = agent.spec(shared=True)
 
     async def opened() -> str:
@@ -105,14 +110,7 @@ async def test_who_gives_up_waiting_for_a_shared_start_takes_it_from_nobody() ->
 
 
 async def test_a_shared_start_that_everybody_gave_up_serves_the_next_who_asks() -> None:
-    agent = ScriptedAgent()
-    begun, go = asyncio.Event(), asyncio.Event()
-
-    async def slowly() -> None:
-        begun.set()
-        await go.wait()
-
-    agent.on(initialize=slowly)
+    agent, begun, go = slow_agent()
     spec = agent.spec(shared=True)
     async with AgentRuntime() as runtime:
         asked = asyncio.create_task(runtime.describe(spec))
@@ -128,14 +126,7 @@ async def test_a_shared_start_that_everybody_gave_up_serves_the_next_who_asks() 
 
 
 async def test_who_gives_up_waiting_for_a_process_of_its_own_ends_it() -> None:
-    agent = ScriptedAgent()
-    begun = asyncio.Event()
-
-    async def never() -> None:
-        begun.set()
-        await asyncio.Event().wait()
-
-    agent.on(initialize=never)
+    agent, begun, _ = slow_agent()
 
     async def opened() -> str:
         return (await runtime.open(agent.spec())).session_id

@@ -113,11 +113,13 @@ class AgentRuntime:
         self._openings = asyncio.Semaphore(opening_at_once)
         self._limit = restarts or RestartLimit()
         self._clock = clock
+        # By the key of a spec: its unexpected ends, its shared process, and the start of that.
         self._restarts: dict[tuple[object, ...], Restarts] = {}
         self._last_end: dict[tuple[object, ...], Exception] = {}
         self._shared: dict[tuple[object, ...], AgentProcess] = {}
         self._starting: dict[tuple[object, ...], asyncio.Task[AgentProcess]] = {}
         self._starts: set[asyncio.Task[AgentProcess]] = set()
+        """All starts that have not ended, of shared processes and others."""
         self._processes: set[AgentProcess] = set()
         self._sessions: set[Session] = set()
         self._closing: asyncio.Task[None] | None = None
@@ -307,7 +309,14 @@ class AgentRuntime:
         self._must_be_open()
         running_loop()
         if not spec.shared:
-            return await self._wait_for(self._begin(spec), alone=True)
+            own = self._begin(spec)
+            try:
+                return await shielded(own)
+            except asyncio.CancelledError:
+                is_done = not own.cancel()
+                if is_done and not own.cancelled() and own.exception() is None:
+                    await own.result().aclose()
+                raise
         key = spec.key
         process = self._shared.get(key)
         if process is not None and process.failure is None:
@@ -323,24 +332,14 @@ class AgentRuntime:
         if task is None:
             task = self._starting[key] = self._begin(spec)
             task.add_done_callback(started)
-        return await self._wait_for(task, alone=False)
+        return await shielded(task)
 
     def _begin(self, spec: AgentSpec) -> asyncio.Task[AgentProcess]:
+        """Begin the start of a process, in a task of its own."""
         task = asyncio.get_running_loop().create_task(self._start(spec), name=f"start {spec.name}")
         self._starts.add(task)
         task.add_done_callback(self._starts.discard)
         return task
-
-    @staticmethod
-    async def _wait_for(task: asyncio.Task[AgentProcess], *, alone: bool) -> AgentProcess:
-        """Wait for a process that starts. If cancelled, end it if it is not shared (``alone``)."""
-        try:
-            return await shielded(task)
-        except asyncio.CancelledError:
-            has_started = alone and not task.cancel()
-            if has_started and not task.cancelled() and task.exception() is None:
-                await task.result().aclose()
-            raise
 
     async def _start(self, spec: AgentSpec) -> AgentProcess:
         restarts = self._restarts.setdefault(spec.key, Restarts(self._limit))

@@ -80,20 +80,20 @@ class HttpLink(MessageLink):
         self._token = token
         self._limit = message_limit
         self._routes = HttpRoutes()
-        self._streams: dict[str | None, HttpStream] = {}
-        self._following: set[asyncio.Task[None]] = set()
-        self._headers: dict[str, str] = {}
+        self._streams: dict[str | None, HttpStream] = {}  # by session; None: the connection's
+        self._stream_tasks: set[asyncio.Task[None]] = set()
+        self._headers: dict[str, str] = {}  # of each request; empty until there is a connection
 
     async def _converse(self) -> TransportError | None:
         self._requests = HttpRequests(self._url, self._peer, self._limit, self._token)
         self._lost: asyncio.Future[TransportError] = asyncio.get_running_loop().create_future()
         sender = asyncio.ensure_future(self._send_all())
-        either: set[asyncio.Future[Any]] = {sender, self._lost}
         try:
-            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+            ends: set[asyncio.Future[Any]] = {sender, self._lost}
+            await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
             return self._lost.result() if self._lost.done() else sender.result()
         finally:
-            tasks: set[asyncio.Future[Any]] = {sender, *self._following}
+            tasks: set[asyncio.Future[Any]] = {sender, *self._stream_tasks}
             for task in tasks:
                 task.cancel()
             await asyncio.wait(tasks)
@@ -190,12 +190,13 @@ class HttpLink(MessageLink):
 
         stream = HttpStream(self._requests, headers, receive)
         self._streams[session] = stream
-        stream.task = task = asyncio.create_task(self._follow(stream, session))
-        self._following.add(task)
-        task.add_done_callback(self._following.discard)
+        stream.task = task = asyncio.create_task(self._read_stream(stream, session))
+        self._stream_tasks.add(task)
+        task.add_done_callback(self._stream_tasks.discard)
         return True
 
-    async def _follow(self, stream: HttpStream, session: str | None) -> None:
+    async def _read_stream(self, stream: HttpStream, session: str | None) -> None:
+        """Deliver a stream until it ends for good; then end the connection or fail its requests."""
         try:
             reason = await stream.run()
         except TransportError as failed:

@@ -104,7 +104,7 @@ class HttpRequests:
         self.limit: int = limit
         self._token = token
         self._current_token = None if token is None else token().strip()
-        self._only_http2 = False
+        self._only_http2 = False  # even without TLS
         self._secure = url.startswith("https:")
         # Without TLS there is nothing to verify: do not load the trusted certificates.
         plain = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -317,7 +317,7 @@ class HttpStream:
         self._headers = headers
         self._peer = requests.peer
         self._take = take
-        self._taking = False
+        self._taking = False  # whether `take` handles messages now
         self._received_at = self._now()
         self.answered: asyncio.Event = asyncio.Event()
         """Set once the server has opened or refused the stream."""
@@ -411,12 +411,12 @@ class EventStream:
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
-        self._line = bytearray()
-        self._data = bytearray()
-        self._idle = 0
-        self._skipping = False
-        self._after_return = False
-        self._first = True
+        self._line = bytearray()  # the unfinished line, unless it is skipped
+        self._data = bytearray()  # of the unfinished event
+        self._idle = 0  # bytes of comments and unused fields since the last event
+        self._skipping = False  # the rest of the unfinished line, whose field is not used
+        self._after_return = False  # the last chunk ended with CR, perhaps one of CR LF
+        self._first = True  # the first line may begin with a byte order mark
         self.commented: bool = False
         """Whether a comment or an unused field has come."""
 

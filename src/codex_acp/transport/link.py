@@ -76,7 +76,7 @@ class MessageLink(ABC):
         self._running: Task[None] | None = None
         self._closing: Task[None] | None = None
         self._unsent: deque[bytes] = deque()
-        self._unsent_size = 0
+        self._unsent_size = 0  # bytes
         self._writing_paused = False
         self._to_send = asyncio.Event()
         self._may_read = asyncio.Event()
@@ -207,14 +207,14 @@ class MemoryLink:
     def __init__(self, buffer_limit: int) -> None:
         self._limit = buffer_limit
         self._receiver: Receiver | None = None
-        self._inbound: list[bytes] = []
+        self._inbound: list[bytes] = []  # chunks of the peer that were not delivered yet
         self._inbound_size = 0
         self._inbound_ended = False
         self._paused = False
-        self._scheduled = False
+        self._scheduled = False  # a call of `_deliver`
         self._closed = False
         self._end_reported = False
-        self._writer_paused = False
+        self._writer_paused = False  # the receiver here was told to pause writing
 
     def __repr__(self) -> str:
         return f"MemoryLink(closed={self._closed})"

@@ -49,9 +49,9 @@ _PR_SET_CHILD_SUBREAPER = 36
 """Option of prctl(2): orphans below this process become its children."""
 
 _marks_made = 0
-_start_blocks = 0
-_open_roots: set[int] = set()
-_reaper: _Reaper | None = None
+_start_blocks = 0  # open blocks of `starting_child`
+_open_roots: set[int] = set()  # see `add_root`
+_reaper: _Reaper | None = None  # while this process adopts orphans
 
 
 def new_mark() -> str:
