@@ -178,8 +178,7 @@ class AgentInV2(CommonMethods):
         """Run a prompt; answer when Codex has taken its message. State updates show its end.
 
         Raises RpcError, until Codex has taken the message: what `Session.prompt` raises, -32800 for
-        a cancelled prompt.
-        """
+        a cancelled prompt."""
         from codex_acp.mapping.content import blocks_of
 
         blocks = blocks_of(request.prompt)

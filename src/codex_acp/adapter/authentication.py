@@ -103,8 +103,7 @@ class Logins:
         Returns at once if the client brings no key and Codex already has this login or needs none.
 
         Raises RpcError: -32602 for a method that is not offered, -32000 with the reason when the
-        login failed, was declined or took too long.
-        """
+        login failed, was declined or took too long."""
         if method == GATEWAY:
             await self._providers.log_in(meta)
             return
@@ -324,8 +323,7 @@ class Providers:
         """Route the model calls of each session to a gateway, from its next turn on.
 
         Raises RpcError -32602 for another provider or protocol, an invalid address or an invalid
-        header; then the gateway stays as it was.
-        """
+        header; then the gateway stays as it was."""
         if request.provider_id != PROVIDER:
             raise RpcError(INVALID_PARAMS, f"providerId: only {PROVIDER!r} can be configured")
         if request.api_type != API_TYPE:

@@ -290,8 +290,7 @@ async def pursue(
     """Set the goal, wait until Codex stops working on it, and return a report of its state.
 
     Codex begins the turns for the goal. Raises CodexAcpError if a call fails. If this is cancelled,
-    it pauses the goal and interrupts its turn.
-    """
+    it pauses the goal and interrupts its turn."""
     pursuit = _Pursuit()
     codex.subscribe(thread_id, pursuit)
     try:

@@ -481,8 +481,7 @@ class ConfigSession(NotificationSink):
         """Send a patch to Codex, unless the settings have it; wait for the report of the settings.
 
         Without ``exactly``, the next report ends the wait, even if it differs from the patch: Codex
-        may write a path in another way. Raises RpcError with Codex's message if it refuses.
-        """
+        may write a path in another way. Raises RpcError with Codex's message if it refuses."""
         if meets(self.settings, patch):
             return
         before = self.settings

@@ -48,9 +48,7 @@ class FileTexts:
 
     def look(self, wanted: Mapping[str, bool], roots: Mapping[str, str]) -> dict[str, PathLook]:
         """Return where each path leads, with the file's text if ``wanted`` maps the path to True.
-
-        Blocks while the disk does. ``roots`` has the session's directories, as in `look_at`.
-        """
+        Blocks while the disk does. ``roots`` has the session's directories, as in `look_at`."""
         looks = look_at(wanted, roots)
         bytes_left, count = STEP_LIMIT, 0
         for path, with_text in wanted.items():

@@ -26,10 +26,8 @@ if TYPE_CHECKING:
 
 
 class HandOver:
-    """Gives one agent's sessions to other processes, and takes sessions over from them.
-
-    ``client`` returns the name of the agent's client.
-    """
+    """Gives one agent's sessions to other processes, and takes sessions over from them. ``client``
+    returns the name of the agent's client."""
 
     def __init__(
         self,
@@ -115,8 +113,7 @@ class HandOver:
 
         ``cancels``: the other process cancels the turn that runs in the session. ``refused`` is
         Codex's answer to the first try. Raises what `ThreadPeers.take` raises, but RpcError -32600
-        for ThreadOpenElsewhere.
-        """
+        for ThreadOpenElsewhere."""
         owner = getattr(client, "owner", None)
         try:
             return await self._peers.take(

@@ -112,10 +112,8 @@ class LoadAhead:
             self._waiting.append(callback)
 
     def give_up(self) -> None:
-        """Load no further module, and wait for the module that is being loaded.
-
-        An interpreter that ends while another thread imports a compiled module is aborted.
-        """
+        """Load no further module, and wait for the module that is being loaded. An interpreter that
+        ends while another thread imports a compiled module is aborted."""
         self._given_up = True
         if self._thread is not None:
             self._thread.join(END_SECONDS)

@@ -58,10 +58,8 @@ class LoginCheck(NotificationSink):
             codex.subscribe_all(self, frozenset({ACCOUNT_UPDATED}))
 
     async def check(self, codex: AppServerConnection) -> None:
-        """Raise RpcError -32000 if the configured model provider needs a login and has none.
-
-        Raises ErrorReply if the configuration cannot be read.
-        """
+        """Raise RpcError -32000 if the configured model provider needs a login and has none. Raises
+        ErrorReply if the configuration cannot be read."""
         if self.log_in is None:
             await self._check(codex)
             return

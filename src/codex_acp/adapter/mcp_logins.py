@@ -49,8 +49,7 @@ class McpLogins(NotificationSink):
 
     ``is_open`` returns whether a thread is a session that the client knows. The servers that failed
     before the client knew it are passed to `session_answered`. ``client_of`` returns the client of
-    a session; ``say`` sends a notice to this client.
-    """
+    a session; ``say`` sends a notice to this client."""
 
     def __init__(
         self,
@@ -123,10 +122,8 @@ class McpLogins(NotificationSink):
 
 
 class LoginOutcomes(NotificationSink):
-    """The outcomes of logins that the notification ``method`` reports, by the id in its ``key``.
-
-    A context manager: the sink is subscribed within the block only.
-    """
+    """The outcomes of logins that the notification ``method`` reports, by the id in its ``key``. A
+    context manager: the sink is subscribed within the block only."""
 
     def __init__(self, codex: AppServerConnection, method: str, key: str = "loginId") -> None:
         self._codex = codex
@@ -168,8 +165,7 @@ async def open_until(
     opened, or None if the login has ended.
 
     The question is withdrawn when the outcome comes first. Cancelling this call leaves ``outcome``
-    unchanged.
-    """
+    unchanged."""
     refusal: str | None = None
     async with anyio.create_task_group() as tasks:
 

@@ -69,8 +69,7 @@ class OrderedSteps:
 
         If no file is wanted or a thread already reads, call ``step`` at once, with every file
         marked as not looked at. ``wanted`` maps each path to whether its text is read, too (False:
-        only where the path leads). To be called by a step only, or while no step waits.
-        """
+        only where the path leads). To be called by a step only, or while no step waits."""
         if not wanted or self._reading:
             step(not_looked_at(wanted))
             return

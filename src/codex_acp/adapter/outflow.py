@@ -85,10 +85,8 @@ class _Waiting:
 
 
 class Outflow:
-    """The queue of all sessions' events to one client.
-
-    ``spawn`` runs the task that waits for a slow client; ``write`` renders an event.
-    """
+    """The queue of all sessions' events to one client. ``spawn`` runs the task that waits for a
+    slow client; ``write`` renders an event."""
 
     def __init__(self, side: EitherAgentSide, spawn: Spawn, write: Write) -> None:
         self._side = side

@@ -79,8 +79,7 @@ async def serve_link(
     ``transcript`` records every approval, elicitation and decline, and the wire if it keeps that.
     ``line_limit`` is in bytes. ``when_loaded`` is called when ``ahead`` has imported, in a thread,
     the modules that a prompt needs. ``versions`` are the versions of ACP that the agent offers.
-    Raises TransportError if the connection to the client broke.
-    """
+    Raises TransportError if the connection to the client broke."""
     tap = None if transcript is None else transcript.tap("client")
     connection = acp_connection(link, name="the client", line_limit=line_limit, on_line=tap)
     if transcript is not None:
@@ -112,8 +111,7 @@ def agent_side(
     """Return the side that serves ``agent`` in ``versions``, each loaded when a client speaks it.
 
     ``agent_of`` returns the agent of an open session, or raises RpcError. ``own_agent`` is the
-    agent that this client has for itself, if any: it serves logins and providers, too.
-    """
+    agent that this client has for itself, if any: it serves logins and providers, too."""
 
     def in_v1() -> Handlers:
         from codex_acp.adapter.agent_v1 import AgentInV1
@@ -157,8 +155,7 @@ def run_stdio(
     """Serve on ``link`` until it ends or a signal comes; return the exit code of the process.
 
     ``versions`` are the versions of ACP that the agent offers, ``defaults`` the settings of each
-    new session. ``hello`` is the ``initialize`` request that the spawned Codex was sent already.
-    """
+    new session. ``hello`` is the ``initialize`` request that the spawned Codex was sent already."""
     app_server = AppServer(options, spawned, defaults=defaults, hello=hello)
 
     async def main() -> int:

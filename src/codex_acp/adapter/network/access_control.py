@@ -70,8 +70,7 @@ class AccessControl:
     """Checks each HTTP request of the network: path, host, origin, token and limits.
 
     ``path`` is the path of the endpoint. A request is allowed without an ``Origin`` header, or with
-    one of ``origins``. ``hosts`` are allowed besides IP addresses and localhost.
-    """
+    one of ``origins``. ``hosts`` are allowed besides IP addresses and localhost."""
 
     def __init__(
         self,
@@ -216,10 +215,8 @@ class Tokens:
         return self._current() is not None
 
     def find(self, authorization: str | None) -> Token | str:
-        """Return the token of an ``Authorization`` header, or the reason why it is refused.
-
-        A wrong token takes as long as a right one: every token is compared, in constant time.
-        """
+        """Return the token of an ``Authorization`` header, or the reason why it is refused. A wrong
+        token takes as long as a right one: every token is compared, in constant time."""
         tokens = self._current()
         if tokens is None:
             return Token(EVERYBODY, b"")
@@ -255,10 +252,8 @@ def no_token() -> Tokens:
 
 
 def fixed_token(token: str, where: str) -> Tokens:
-    """Return the `Tokens` of a server with one token.
-
-    Raises MisuseError if the token is too short; ``where`` says in the message where it stands.
-    """
+    """Return the `Tokens` of a server with one token. Raises MisuseError if the token is too short;
+    ``where`` says in the message where it stands."""
     tokens = (Token(EVERYBODY, _digest(_long_enough(token.strip(), where))),)
     return Tokens(lambda: tokens)
 
@@ -268,8 +263,7 @@ class TokenFile:
 
     A line is ``TOKEN``, ``NAME TOKEN`` or ``NAME TOKEN TIME``: the owner's name, and the time at
     which the token expires, like 2027-01-31T12:00:00Z. Raises MisuseError if the file cannot be
-    used.
-    """
+    used."""
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -350,8 +344,7 @@ class AcceptedConnection(asyncio.Protocol):
     """A new connection, until the protocol that will serve it is known.
 
     ``choose_protocol`` gets the connection and the bytes that the client has sent. It returns True
-    once another protocol serves the connection, False while it needs more bytes.
-    """
+    once another protocol serves the connection, False while it needs more bytes."""
 
     def __init__(
         self,
@@ -416,8 +409,7 @@ class PendingConnections:
     """Connections that have shown no token yet: at most ``most``; one more aborts the oldest.
 
     So a client that opens many silent connections loses them, and a client that sends its request
-    at once is served.
-    """
+    at once is served."""
 
     def __init__(self, most: int) -> None:
         self._most = most

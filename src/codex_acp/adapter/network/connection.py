@@ -368,8 +368,7 @@ class Hub:
 
     ``new_app_server`` makes an app-server, which starts when it is needed; if ``shared``, all
     connections use one. ``spawn`` runs tasks that outlive connections. ``versions`` are the offered
-    ones of ACP. An agent calls ``when_loaded`` when its models are loaded and a session is open.
-    """
+    ones of ACP. An agent calls ``when_loaded`` when its models are loaded and a session is open."""
 
     def __init__(
         self,
@@ -461,8 +460,7 @@ class Hub:
 
     async def end_connections(self) -> None:
         """Cancel all prompts; close each connection when its prompts are answered, at the latest
-        after `ANSWER_SECONDS`.
-        """
+        after `ANSWER_SECONDS`."""
         await asyncio.gather(*(agent.end_prompts() for agent in self._app_servers))
         closing = [side.close_behind(PROMPT_METHOD, ANSWER_SECONDS) for side in self._sides]
         await asyncio.gather(*closing)

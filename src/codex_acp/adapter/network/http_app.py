@@ -174,8 +174,7 @@ class HttpApp:
 
     async def _body(self, exchange: Exchange, token: Token, limit: int) -> bytes:
         """Return the posted body. ``limit`` bounds its size; the bodies that one owner sends at the
-        same time are bounded together.
-        """
+        same time are bounded together."""
         received = 0
 
         def count_bytes(count: int) -> Refusal | None:
@@ -375,10 +374,8 @@ class RequestRefused(Exception):
 
 
 class Exchange:
-    """One HTTP request and its response, bounded in size and time; implements `Headers`.
-
-    ``scope``, ``receive`` and ``send`` are ASGI's.
-    """
+    """One HTTP request and its response, bounded in size and time; implements `Headers`. ``scope``,
+    ``receive`` and ``send`` are ASGI's."""
 
     def __init__(
         self,
@@ -408,9 +405,7 @@ class Exchange:
 
     async def body(self, count_bytes: Callable[[int], Refusal | None]) -> bytes:
         """Return the whole body. ``count_bytes`` gets the size of each part, and may refuse it.
-
-        Raises RequestRefused for a refused part, or a body that comes too slowly.
-        """
+        Raises RequestRefused for a refused part, or a body that comes too slowly."""
         deadline = asyncio.get_running_loop().time() + BODY_SECONDS
         parts: list[bytes] = []
         try:

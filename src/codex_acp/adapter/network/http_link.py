@@ -69,8 +69,7 @@ class _Question(NamedTuple):
 
 class AcceptedHttpLink:
     """The link of one client; ``name`` names it in error messages. The link ends after
-    ``idle_seconds`` without a reader, and has at most ``streams`` readers.
-    """
+    ``idle_seconds`` without a reader, and has at most ``streams`` readers."""
 
     def __init__(self, name: str, *, idle_seconds: float, streams: int) -> None:
         self._name = name
@@ -177,10 +176,8 @@ class AcceptedHttpLink:
     # Streams and their readers
 
     def open_stream(self, session: str | None) -> OutgoingStream | None:
-        """Attach a reader to the stream of a session or (None) the connection.
-
-        Return None if the stream has a reader already.
-        """
+        """Attach a reader to the stream of a session or (None) the connection. Return None if the
+        stream has a reader already."""
         stream = self._stream(session)
         if self._ended.is_set() or not stream.attach():
             return None
@@ -324,8 +321,7 @@ class OutgoingStream:
     """The events for one session or for the connection, until the stream's one reader takes them.
 
     The reader may come late, leave and come back. ``size_changed`` is called with the change in
-    bytes of the waiting events: of all, and of those that have a reader.
-    """
+    bytes of the waiting events: of all, and of those that have a reader."""
 
     def __init__(self, size_changed: Callable[[int, int], None]) -> None:
         self._size_changed = size_changed
@@ -384,10 +380,8 @@ class OutgoingStream:
             item()
 
     async def next_bytes(self, seconds: float) -> bytes | None:
-        """Return the next bytes to send; None at the end.
-
-        Return an empty event, which keeps the stream alive, after ``seconds`` without events.
-        """
+        """Return the next bytes to send; None at the end. Return an empty event, which keeps the
+        stream alive, after ``seconds`` without events."""
         self._finish_sending()
         while True:
             events: list[bytes] = []

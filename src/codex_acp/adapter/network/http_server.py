@@ -116,8 +116,7 @@ def _bound_buffers() -> None:
     """Make Hypercorn's stream buffer pause its writer while the client reads nothing.
 
     Hypercorn 0.18 does not pause it: it compares the size of the last write with the limit, and not
-    the bytes left in the buffer.
-    """
+    the bytes left in the buffer."""
     from hypercorn.protocol import h2
 
     class Bounded(h2.StreamBuffer):

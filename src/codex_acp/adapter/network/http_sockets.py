@@ -73,10 +73,8 @@ class HttpSocket:
         return False
 
     def authorize(self, owner: str) -> bool:
-        """Note that a request has shown a token of ``owner``.
-
-        Return False if the owner has too many TCP connections already.
-        """
+        """Note that a request has shown a token of ``owner``. Return False if the owner has too
+        many TCP connections already."""
         if self.owner is None and self._sockets.reserve(owner):
             self.owner = owner
             self.end_pending()

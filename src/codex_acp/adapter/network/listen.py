@@ -56,9 +56,7 @@ class Address:
     @classmethod
     def parse(cls, url: str) -> Address:
         """Read ``ws://HOST:PORT/PATH``, ``http://…``, or with TLS ``wss://…``, ``https://…``.
-
-        Raises MisuseError.
-        """
+        Raises MisuseError."""
         parts = urlsplit(url)
         try:
             port = parts.port
@@ -120,10 +118,8 @@ class NetworkOptions:
     """Whether other machines may reach the address."""
 
     def check(self) -> ssl.SSLContext | None:
-        """Check the options; return the TLS context, None without TLS.
-
-        Raises MisuseError for an unsafe combination, or if a package is missing.
-        """
+        """Check the options; return the TLS context, None without TLS. Raises MisuseError for an
+        unsafe combination, or if a package is missing."""
         address = self.address
         extra = "http" if address.is_http else "remote"
         for package in ("websockets", "hypercorn") if address.is_http else ("websockets",):
@@ -165,8 +161,7 @@ def run_network(
     """Serve until a signal comes; return the exit code. ``say`` is called with the server's URL.
 
     ``spawned`` is a Codex that was started already. Raises MisuseError for options that do not go
-    together, TransportError if it cannot listen.
-    """
+    together, TransportError if it cannot listen."""
     tls = options.check()
 
     async def main() -> int:
@@ -199,10 +194,8 @@ async def listen(
     tls: ssl.SSLContext | None = None,
     ending: asyncio.Event | None = None,
 ) -> None:
-    """Serve until cancelled, or until ``ending`` is set and the running prompts are answered.
-
-    Then end every connection and every Codex.
-    """
+    """Serve until cancelled, or until ``ending`` is set and the running prompts are answered. Then
+    end every connection and every Codex."""
     from codex_acp.adapter.network.websockets import network_server
 
     owners = Owners(options.tokens, options.owners)

@@ -52,8 +52,7 @@ class JournalPosition(NamedTuple):
 
 class NetworkSession:
     """A session of ``owner`` on ``agent``, shown to ``client``. Without its client, it is kept for
-    a time if ``outlives_client``, else closed.
-    """
+    a time if ``outlives_client``, else closed."""
 
     def __init__(
         self, owner: str, agent: CodexAgent, client: Client, *, outlives_client: bool
@@ -176,8 +175,7 @@ class NetworkSession:
         feature: str | None = None,
     ) -> T:
         """Ask each client that shows the session, until one answers. ``feature`` names an attribute
-        of `ClientFeatures` that the question needs.
-        """
+        of `ClientFeatures` that the question needs."""
         self.open_questions += 1
         try:
             while True:
@@ -221,8 +219,7 @@ class NetworkSession:
         self, client: Client, run: Callable[[], Awaitable[PromptResult]]
     ) -> PromptResult:
         """Run a prompt for ``client``. The prompt outlives the connection, but not a cancelled
-        request.
-        """
+        request."""
         preconditions, session_id = self.agent.preconditions, self.session_id
         scope = preconditions.start_waiting(session_id)  # the next message may be a session/cancel
 
@@ -247,8 +244,7 @@ class NetworkSession:
 
     def _report_earlier_prompt(self, client: Client, task: asyncio.Task[PromptResult]) -> None:
         """Send the end of a prompt to the client that shows the session now, unless that client
-        sent the prompt.
-        """
+        sent the prompt."""
         from_earlier = client.gone or self.client not in (client, None)
         if task.cancelled() or self._ended or not from_earlier:
             return
@@ -272,9 +268,7 @@ class NetworkSession:
 
     def journal_position(self) -> JournalPosition:
         """Return the turn that runs now and the journal's end, for a client that will be attached.
-
-        From now on the journal has all events of the turns in ``journaled_turns``.
-        """
+        From now on the journal has all events of the turns in ``journaled_turns``."""
         self.journaled_turns = set()
         self._note_turns()
         return JournalPosition(self._turn, self._journal.end)
@@ -301,8 +295,7 @@ class NetworkSession:
 
         If ``client`` has the history up to ``history_end``, these are all events of the turn that
         ran then, and all later ones; else the events that no client has had. Questions wait for
-        `resume_questions`.
-        """
+        `resume_questions`."""
         turn = self._turn
         if history_end is None:
             kept = self._journal.unsent(turn)
@@ -326,8 +319,7 @@ class NetworkSession:
         """Attach ``client``, for which the session is opened anew.
 
         Return the kept events to send behind the answer: for a client that also gets the
-        ``history``, only those that no history contains.
-        """
+        ``history``, only those that no history contains."""
         kept = self._journal.unsent_notices() if history else self._journal.unsent(None)
         kept = [*self._dropped_notice(), *kept]
         self.client = self._last_client = client
@@ -407,8 +399,7 @@ class Journal:
     Session events belong to no version of ACP, so each client gets them in its own. The journal
     joins the pieces of a text, and keeps only the last of a tool call's states that no client has
     had. Beyond ``max_size`` characters it drops and counts the oldest events. ``turn`` is the same
-    object as long as a turn runs.
-    """
+    object as long as a turn runs."""
 
     def __init__(self, max_size: int = MAX_SIZE) -> None:
         self._max_size = max_size

@@ -50,10 +50,8 @@ class Registry:
         """Timers that end sessions which no connection shows."""
 
     def exclusive(self, session_id: str) -> AbstractAsyncContextManager[None]:
-        """Return the lock of a session, held while a connection opens or closes it.
-
-        Entering raises RpcError -32600 if another connection takes too long.
-        """
+        """Return the lock of a session, held while a connection opens or closes it. Entering raises
+        RpcError -32600 if another connection takes too long."""
         return alone(self._lock(session_id), session_id)
 
     def _lock(self, session_id: str) -> asyncio.Lock:
@@ -65,8 +63,7 @@ class Registry:
 
         Ends idle sessions that no connection shows, the oldest first, until there is room; a
         session of another owner only if that owner has more than their share. Raises RpcError if
-        there is no room.
-        """
+        there is no room."""
         limits = self.limits
         while True:
             counts = Counter(session.owner for session in self.sessions.values()) + self._opening
@@ -126,8 +123,7 @@ class Registry:
         """Return whether an owner has a session, open or stored, however its id is spelled.
 
         A sub-agent's session belongs to its parent's owner if Codex says that the parent started
-        it: a model can name any id.
-        """
+        it: a model can name any id."""
         session_id = canonical_id(session_id)
         session = self.sessions.get(session_id)
         if session is None and not self.owners.knows(session_id):
@@ -138,10 +134,8 @@ class Registry:
         return self.owners.owns(owner, session_id)
 
     def parent_of(self, session_id: str) -> NetworkSession | None:
-        """Return the open session whose sub-agent has this id, or None.
-
-        Prefers the session that started the sub-agent to one whose model only named its id.
-        """
+        """Return the open session whose sub-agent has this id, or None. Prefers the session that
+        started the sub-agent to one whose model only named its id."""
         below = [each for each in self.sessions.values() if each.has_sub_agent(session_id)]
         started = (each for each in below if each.has_started(session_id))
         return next(started, below[0] if below else None)
@@ -188,8 +182,7 @@ class Owners:
     Appends each new session to the file ``path`` as a line of JSON; only the server's user can read
     the file. Without a file, the owners are forgotten when the server ends. A single owner is not
     recorded: all sessions that Codex has stored are theirs. Raises MisuseError if the file cannot
-    be read.
-    """
+    be read."""
 
     def __init__(self, tokens: Tokens, path: str | None = None) -> None:
         self._tokens = tokens
@@ -205,10 +198,8 @@ class Owners:
         return self._tokens.owners
 
     def owns(self, owner: str, session_id: str) -> bool:
-        """Return whether a session that Codex has stored belongs to an owner.
-
-        A recorded owner stays the owner after their token is removed from the token file.
-        """
+        """Return whether a session that Codex has stored belongs to an owner. A recorded owner
+        stays the owner after their token is removed from the token file."""
         recorded = self._owner_of.get(session_id)
         return recorded == owner if recorded is not None else not self._has_several()
 
@@ -217,11 +208,8 @@ class Owners:
         return session_id in self._owner_of
 
     def record(self, owner: str, session_id: str) -> None:
-        """Record the owner of a session.
-
-        Raises RpcError -32603 if the file cannot be written: after a restart, nobody would own the
-        session.
-        """
+        """Record the owner of a session. Raises RpcError -32603 if the file cannot be written:
+        after a restart, nobody would own the session."""
         if not self._has_several() or self._owner_of.get(session_id) == owner:
             return
         try:

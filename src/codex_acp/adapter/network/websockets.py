@@ -126,10 +126,8 @@ class WebSocketServer:
 async def network_server(
     hub: Hub, access: AccessControl, sock: socket, tls: ssl.SSLContext | None, *, http: bool
 ) -> AsyncIterator[None]:
-    """Accept connections on ``sock``; the end of the block ends them.
-
-    With ``http``, `HttpServer` serves the connections that do not become websockets.
-    """
+    """Accept connections on ``sock``; the end of the block ends them. With ``http``, `HttpServer`
+    serves the connections that do not become websockets."""
     from websockets.asyncio.server import serve
 
     pending = PendingConnections(access.limits.handshakes)
@@ -213,10 +211,8 @@ def _connection_class(
 
 
 def _wants_websocket(first_bytes: bytes) -> bool | None:
-    """Return whether the first bytes are a websocket's handshake; None: more bytes are needed.
-
-    Only chooses the server; the chosen server checks the request itself.
-    """
+    """Return whether the first bytes are a websocket's handshake; None: more bytes are needed. Only
+    chooses the server; the chosen server checks the request itself."""
     if not b"GET ".startswith(first_bytes[:4]):
         return False
     head, end, _ = first_bytes.partition(b"\r\n\r\n")

@@ -129,8 +129,7 @@ class TurnCalls:
         began it (None: unknown).
 
         Looks for one of ``turn_ids``; without ids, for the turn with the message, else for the
-        newest turn. Raises CodexAcpError.
-        """
+        newest turn. Raises CodexAcpError."""
         turns = await self._newest_turns("summary" if not turn_ids else "notLoaded")
         if turn_ids:
             return next((turn for turn in turns if turn.id in turn_ids), None), True
@@ -157,8 +156,7 @@ class TurnCalls:
         """End the commands of these items that still run; return the items that ended, and the
         terminals that did not.
 
-        Codex leaves the commands of an interrupted turn running in the background.
-        """
+        Codex leaves the commands of an interrupted turn running in the background."""
         ended: list[str] = []
         left: list[models.ThreadBackgroundTerminal] = []
         for terminal in await self.background_terminals():
