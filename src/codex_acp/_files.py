@@ -24,16 +24,23 @@ def read_regular(path: str | Path, limit: int) -> bytes:
         found = os.fstat(file)
         if not stat.S_ISREG(found.st_mode):
             raise ValueError("it is no regular file")
-        pieces: list[bytes] = []
-        left = limit + 1 if found.st_size <= limit else 0
-        while left > 0 and (piece := os.read(file, min(left, 1 << 20))):
-            pieces.append(piece)
-            left -= len(piece)
+        content = read_at_most(file, limit) if found.st_size <= limit else None
     finally:
         os.close(file)
-    if left <= 0:
+    if content is None:
         raise ValueError(f"it is larger than {limit} bytes")
-    return b"".join(pieces)
+    return content
+
+
+def read_at_most(file: int, limit: int) -> bytes | None:
+    """Return what is left in an open file, None if that is more than ``limit`` bytes. Raises
+    OSError."""
+    pieces: list[bytes] = []
+    left = limit + 1
+    while left > 0 and (piece := os.read(file, min(left, 1 << 20))):
+        pieces.append(piece)
+        left -= len(piece)
+    return b"".join(pieces) if left > 0 else None
 
 
 _MODE = 0o600

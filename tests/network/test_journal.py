@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from codex_acp.adapter.network.network_session import Journal
+from codex_acp.adapter.network.network_session import Journal, JournalPosition
 from codex_acp.mapping.events import (
     Notice,
     TextChunk,
@@ -16,7 +16,7 @@ BEFORE = object()
 
 
 def text(journal: Journal) -> list[object]:
-    return list(journal.since(0, None))
+    return list(journal.since(JournalPosition(None, 0)))
 
 
 def test_pieces_of_one_message_are_one() -> None:
@@ -53,9 +53,9 @@ def test_a_load_gets_what_runs_and_what_came_meanwhile() -> None:
     journal = Journal()
     journal.add(TextChunk("a", "before"), BEFORE, sent=False)
     journal.add(TextChunk("b", "runs"), TURN, sent=True)
-    end = journal.end
+    loaded = JournalPosition(TURN, journal.next_number)
     journal.add(Notice("info", "later"), None, sent=False)
-    assert journal.since(end, TURN) == [TextChunk("b", "runs"), Notice("info", "later")]
+    assert journal.since(loaded) == [TextChunk("b", "runs"), Notice("info", "later")]
 
 
 def test_a_resume_gets_what_nobody_heard_and_the_calls_of_what_runs() -> None:
@@ -68,7 +68,7 @@ def test_a_resume_gets_what_nobody_heard_and_the_calls_of_what_runs() -> None:
     assert journal.unsent(None) == [TextChunk("b", "unheard")]
     journal.mark_sent(TURN)
     assert journal.unsent(TURN) == [call]
-    assert journal.since(journal.end, TURN) == [
+    assert journal.since(JournalPosition(TURN, journal.next_number)) == [
         call,
         TextChunk("b", "heard"),
         TextChunk("b", "unheard"),

@@ -21,7 +21,7 @@ from codex_acp._json import text_at
 from codex_acp.adapter.client import Client
 from codex_acp.adapter.config_options import Config
 from codex_acp.adapter.login_check import login_ways
-from codex_acp.adapter.prompts.early_turn import QuickPrompts
+from codex_acp.adapter.prompts.early_turn import quick_prompt
 from codex_acp.adapter.sessions.after_opening import AfterOpening
 from codex_acp.adapter.sessions.opener import OpeningResult, SessionOpener, Setup
 from codex_acp.adapter.sessions.opening_errors import not_open
@@ -104,9 +104,7 @@ class CodexAgent:
         self.sessions.on_session_made = self._add_services
         app_server.on_started = self.sessions.add_connection
         app_server.on_refused = self.sessions.on_refused
-        self.quick_prompts: partial[QuickPrompts] = partial(
-            QuickPrompts, ahead, self.sessions.ask_early
-        )
+        self.quick_prompt = partial(quick_prompt, ahead, self.sessions.ask_early)
         self._after = AfterOpening(lambda: spawn(self._listen), self._answered, when_loaded, ahead)
 
     # AgentMethods
@@ -429,7 +427,7 @@ class CommonMethods:
         return {
             "initialize": self._quick_initialize,
             "session/new": self._quick_new_session,
-            "session/prompt": self._own_agent.quick_prompts(self._answer_prompt),
+            "session/prompt": partial(self._own_agent.quick_prompt, self._answer_prompt),
         }
 
     def notifications(self) -> Any:

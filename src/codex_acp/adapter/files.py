@@ -1,6 +1,7 @@
 """Read files to show or send them: regular files only, up to limits of size and number.
 
-A file that cannot be read is left out, or reported with the reason. Must not know its purpose.
+A file that cannot be read is left out, or reported with the reason. Must not know why a file is
+read.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import stat
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from codex_acp._files import read_regular
+from codex_acp._files import read_at_most, read_regular
 from codex_acp.adapter.side_tasks import in_thread
 from codex_acp.codex.approvals.real_paths import look_at
 
@@ -69,13 +70,28 @@ class FileTexts:
         self._known = {}
 
     def _text(self, path: str, limit: int) -> str:
-        file, found = _opened(path, limit)
+        """Return the text of a regular file of at most ``limit`` bytes. Does not wait for the
+        writer of a FIFO. Raises _Unreadable."""
         try:
+            file = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
+        except (OSError, ValueError) as error:
+            raise _Unreadable("it cannot be read") from error
+        try:
+            found = os.fstat(file)
+            if not stat.S_ISREG(found.st_mode):
+                raise _Unreadable("it is no regular file")
+            if found.st_size > limit:
+                raise _Unreadable("it is too large")
             signature = (found.st_ino, found.st_mtime_ns, found.st_ctime_ns, found.st_size)
             known = self._known.get(path)
             if known is None or known.signature != signature:
-                known = self._known[path] = _Known(signature, _content(file, limit).decode())
+                content = read_at_most(file, limit)
+                if content is None:  # the file has grown meanwhile
+                    raise _Unreadable("it is too large")
+                known = self._known[path] = _Known(signature, content.decode())
             return known.text
+        except OSError as error:
+            raise _Unreadable("it cannot be read") from error
         except UnicodeDecodeError as error:
             raise _Unreadable("it is no UTF-8 text") from error
         finally:
@@ -94,31 +110,3 @@ async def read_files(paths: Iterable[str], limit: int) -> dict[str, bytes]:
         return found
 
     return await in_thread(read_all) if wanted else {}
-
-
-def _opened(path: str, limit: int) -> tuple[int, os.stat_result]:
-    """Open a regular file of at most ``limit`` bytes; do not wait for the writer of a FIFO."""
-    try:
-        file = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
-    except (OSError, ValueError) as error:
-        raise _Unreadable("it cannot be read") from error
-    found = os.fstat(file)
-    if stat.S_ISREG(found.st_mode) and found.st_size <= limit:
-        return file, found
-    os.close(file)
-    raise _Unreadable("it is too large" if stat.S_ISREG(found.st_mode) else "it is no regular file")
-
-
-def _content(file: int, limit: int) -> bytes:
-    """Return the content of an open file. Raises _Unreadable if it has grown above ``limit``."""
-    pieces: list[bytes] = []
-    left = limit + 1
-    try:
-        while left > 0 and (piece := os.read(file, left)):
-            pieces.append(piece)
-            left -= len(piece)
-    except OSError as error:
-        raise _Unreadable("it cannot be read") from error
-    if left <= 0:
-        raise _Unreadable("it is too large")
-    return b"".join(pieces)

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from pydantic_core import to_json
 
-from codex_acp._last_ones import LastOnes
 from codex_acp.errors import TransportError
 from codex_acp.jsonrpc.message import EncodedJson, notification_head
 from codex_acp.mapping.events import (
@@ -46,14 +45,7 @@ MAX_WAITING_TEXT: Final = 2 * 1024 * 1024
 UPDATES_PER_WRITE: Final = 64
 """Waiting updates that are written before the client is given a chance to lag again."""
 
-MAX_PREFIXES: Final = 1000
-"""Sessions whose encoded beginning of a ``session/update`` is kept."""
-
 _CHUNKS: Final = (TextChunk, ThoughtChunk)
-
-_MESSAGE: Final = b"agent_message_chunk"
-_THOUGHT: Final = b"agent_thought_chunk"
-"""The ``sessionUpdate`` of chunks, the same in every version of ACP."""
 
 
 Write: TypeAlias = "Callable[[SessionEvent], Sequence[bytes]]"
@@ -95,13 +87,15 @@ class Outflow:
         self._write_event = write
         self._spawn = spawn
         self._waiting: OrderedDict[int, _Waiting] = OrderedDict()
+        """The events that wait, oldest first, by number."""
         self._last: _Waiting | None = None
-        self._number = 0
+        """The newest event that waits."""
+        self._next_number = 0
         self._calls: dict[tuple[str, str], int] = {}
         """Session and tool call → the number of its newest change that waits."""
-        self._size = 0
+        self.unread: int = 0
+        """About how many characters wait for the client."""
         self._draining = False
-        self._prefixes: LastOnes[str, bytes] = LastOnes(MAX_PREFIXES)
         self._message: tuple[str, str, type] | None = None
         """Session, id and type of the message that was written last, piece by piece."""
         self._chunk_prefix = b""
@@ -116,11 +110,6 @@ class Outflow:
         self._on_full = callback
         if self._full:
             callback(True)
-
-    @property
-    def unread(self) -> int:
-        """About how many characters wait for the client."""
-        return self._size
 
     @property
     def client_gone(self) -> bool:
@@ -157,7 +146,7 @@ class Outflow:
             text = continued_text(event, last.event)
         if last is not None and text is not None:
             last.pieces.append(text)
-            self._size += len(text)
+            self.unread += len(text)
         else:
             self._append(session_id, event)
         self._report_full()
@@ -171,12 +160,12 @@ class Outflow:
             call = (session_id, event.id)
             older = self._calls.get(call)
             if older is not None and replaces(event, self._waiting[older].event):
-                self._size -= self._waiting.pop(older).size
-            self._calls[call] = self._number
+                self.unread -= self._waiting.pop(older).size
+            self._calls[call] = self._next_number
         waiting = _Waiting(session_id, event, self._write_event)
-        self._waiting[self._number] = self._last = waiting
-        self._number += 1
-        self._size += waiting.size
+        self._waiting[self._next_number] = self._last = waiting
+        self._next_number += 1
+        self.unread += waiting.size
 
     def flush(self) -> None:
         """Write all waiting events, however slow the client is, because an answer follows them."""
@@ -191,7 +180,7 @@ class Outflow:
     def _write(self, count: int) -> None:
         for _ in range(min(count, len(self._waiting))):
             number, waiting = self._waiting.popitem(last=False)
-            self._size -= waiting.size
+            self.unread -= waiting.size
             if isinstance(waiting.event, ToolCallChanged):
                 call = (waiting.session_id, waiting.event.id)
                 if self._calls.get(call) == number:
@@ -203,21 +192,20 @@ class Outflow:
 
     def _write_all(self, session_id: str, updates: Sequence[bytes]) -> None:
         """Write a ``SessionNotification`` around the JSON of each update."""
-        prefix = self._prefixes.get(session_id)
-        if prefix is None:
-            prefix = b'{"sessionId":' + encode(session_id) + b',"update":'
-            self._prefixes[session_id] = prefix
+        prefix = b'{"sessionId":' + encode(session_id) + b',"update":'
         for update in updates:
             self._side.session_update_encoded(EncodedJson(b"".join((prefix, update, b"}"))))
 
     def _begin_chunk(self, message: tuple[str, str, type]) -> None:
-        """Write the pieces of the last message, and encode the prefix of this one's chunks."""
+        """Write the pieces of the last message, and encode the prefix of this one's chunks, which
+        is the same in every version of ACP."""
         self._write_pieces()
         self._message = session_id, message_id, kind = message
         self._chunk_prefix = (
             notification_head("session/update", version=True)
             + b',"params":{"sessionId":' + encode(session_id)
-            + b',"update":{"sessionUpdate":"' + (_MESSAGE if kind is TextChunk else _THOUGHT)
+            + b',"update":{"sessionUpdate":"'
+            + (b"agent_message_chunk" if kind is TextChunk else b"agent_thought_chunk")
             + b'","messageId":' + encode(message_id)
             + b',"content":{"type":"text","text":'
         )  # fmt: skip
@@ -239,13 +227,13 @@ class Outflow:
             self._waiting.clear()
             self._calls.clear()
             self._last = None
-            self._size = 0
+            self.unread = 0
             self._report_full()
         finally:
             self._draining = False
 
     def _report_full(self) -> None:
-        full = len(self._waiting) > MAX_WAITING_UPDATES or self._size > MAX_WAITING_TEXT
+        full = len(self._waiting) > MAX_WAITING_UPDATES or self.unread > MAX_WAITING_TEXT
         if full != self._full:
             self._full = full
             if self._on_full is not None:

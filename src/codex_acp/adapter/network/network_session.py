@@ -47,7 +47,7 @@ class JournalPosition(NamedTuple):
     """A moment of a session: the turn that runs, and the number of the journal's next event."""
 
     turn: object | None
-    end: int
+    next_number: int
 
 
 class NetworkSession:
@@ -70,16 +70,18 @@ class NetworkSession:
         """Ids of the turns whose events the journal has since the last `journal_position`."""
         self._last_client = client
         self._displaced: list[Client] = []
-        """Earlier clients that must still be told when the running turn ends."""
+        """Earlier clients that must still get the end of the running turn."""
         self._questions_held = False
         """Whether questions wait although a client shows the session."""
         self._ended = False
         self._client_changed = asyncio.Event()
-        self._waiting_questions: dict[anyio.CancelScope, tuple[Asks, int | None]] = {}
-        """The open requests to a client: its `Asks`, and the request's id on its connection."""
+        """Set, and replaced, when a client is attached or the session ends."""
+        self._sent_questions: dict[anyio.CancelScope, tuple[Asks, int | None]] = {}
+        """The open requests to the client: its `Asks`, and the request's id on its connection."""
         self._prompts: set[asyncio.Task[PromptResult]] = set()
         self._journal = Journal()
         self._states: dict[type, events.SessionEvent] = {}
+        """The last event of each type in `_STATES`."""
 
     # SessionClient
 
@@ -160,7 +162,7 @@ class NetworkSession:
         return await self._ask(lambda asks: asks.elicitation_create(params), on_request_id, mode)
 
     def withdraw(self, request_id: RequestId | None) -> None:
-        for asks, sent_id in self._waiting_questions.values():
+        for asks, sent_id in self._sent_questions.values():
             if sent_id == request_id:
                 asks.withdraw(request_id)
 
@@ -190,7 +192,7 @@ class NetworkSession:
                     raise ConnectionClosed(msg)
                 with anyio.CancelScope() as scope:
                     request_id = client.asks.next_request_id
-                    self._waiting_questions[scope] = (client.asks, request_id)
+                    self._sent_questions[scope] = (client.asks, request_id)
                     if on_request_id is not None:
                         on_request_id(request_id)
                     try:
@@ -199,21 +201,21 @@ class NetworkSession:
                         if not self.outlives_client or not client.gone:
                             raise
                     finally:
-                        del self._waiting_questions[scope]
+                        del self._sent_questions[scope]
                 logger.info("a question of session %s has to be asked again", self.session_id)
         finally:
             self.open_questions -= 1
 
-    def _wake(self) -> None:
-        changed, self._client_changed = self._client_changed, asyncio.Event()
-        changed.set()
+    def _wake_questions(self) -> None:
+        self._client_changed.set()
+        self._client_changed = asyncio.Event()
 
     def _cancel_questions(self) -> None:
         """Cancel the open requests to the client, so that its late answers settle nothing."""
-        for scope in tuple(self._waiting_questions):
+        for scope in tuple(self._sent_questions):
             scope.cancel()
 
-    # Its connections
+    # The connections that show the session
 
     async def prompt(
         self, client: Client, run: Callable[[], Awaitable[PromptResult]]
@@ -271,7 +273,7 @@ class NetworkSession:
         From now on the journal has all events of the turns in ``journaled_turns``."""
         self.journaled_turns = set()
         self._note_turns()
-        return JournalPosition(self._turn, self._journal.end)
+        return JournalPosition(self._turn, self._journal.next_number)
 
     def _note_turns(self) -> None:
         """Add the ids of the turns that run to `journaled_turns`."""
@@ -300,7 +302,7 @@ class NetworkSession:
         if history_end is None:
             kept = self._journal.unsent(turn)
         else:
-            kept = self._journal.since(history_end.end, history_end.turn)
+            kept = self._journal.since(history_end)
         self.client = self._last_client = client
         self._questions_held = True
         if self._session is not None:
@@ -313,7 +315,7 @@ class NetworkSession:
     def resume_questions(self) -> None:
         """Ask the attached client the questions that wait."""
         self._questions_held = False
-        self._wake()
+        self._wake_questions()
 
     def reopen_for(self, client: Client, *, history: bool) -> list[events.SessionEvent]:
         """Attach ``client``, for which the session is opened anew.
@@ -325,7 +327,7 @@ class NetworkSession:
         self.client = self._last_client = client
         self._questions_held = False
         self._journal.clear()
-        self._wake()
+        self._wake_questions()
         return kept
 
     def detach(self, client: Client) -> bool:
@@ -339,7 +341,7 @@ class NetworkSession:
     def end(self) -> None:
         """End the session, so that waiting questions fail."""
         self._ended = True
-        self._wake()
+        self._wake_questions()
 
     def has_sub_agent(self, session_id: str) -> bool:
         """Return whether an id belongs to a sub-agent of this session."""
@@ -406,9 +408,10 @@ class Journal:
         self._entries: OrderedDict[int, _Entry] = OrderedDict()
         self._calls: dict[str, int] = {}
         """For each tool call, the number of the entry with its newest change."""
-        self._number = 0
+        self.next_number: int = 0
         self._size = 0
         self.dropped: int = 0
+        """Number of events that were dropped since a client had all events."""
 
     def add(self, event: events.SessionEvent, turn: object | None, *, sent: bool) -> None:
         """Keep an event; ``sent``: a client has had the event."""
@@ -432,17 +435,13 @@ class Journal:
         self._calls.clear()
         self._size = self.dropped = 0
 
-    @property
-    def end(self) -> int:
-        """The number of the next event, for `since`."""
-        return self._number
-
-    def since(self, end: int, turn: object | None) -> list[events.SessionEvent]:
-        """Return all events of a turn, and those behind an earlier `end`."""
+    def since(self, position: JournalPosition) -> list[events.SessionEvent]:
+        """Return all events of the turn that ran at ``position``, and all later events."""
+        first, turn = position.next_number, position.turn
         return [
             entry.joined
             for number, entry in self._entries.items()
-            if number >= end or (turn is not None and entry.turn == turn)
+            if number >= first or (turn is not None and entry.turn == turn)
         ]
 
     def unsent_notices(self) -> list[events.SessionEvent]:
@@ -480,9 +479,9 @@ class Journal:
                 alike = (earlier.turn, earlier.sent) == (entry.turn, entry.sent)
                 if alike and events.replaces(event, earlier.event):
                     self._remove(older)
-            self._calls[event.id] = self._number
-        self._entries[self._number] = entry
-        self._number += 1
+            self._calls[event.id] = self.next_number
+        self._entries[self.next_number] = entry
+        self.next_number += 1
         self._size += entry.size
 
     def _remove(self, number: int) -> None:

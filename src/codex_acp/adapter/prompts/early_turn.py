@@ -1,8 +1,8 @@
-"""The turn of a session's first prompt, asked for before modules that handle prompts are imported.
+"""Begin the turn of a session's first prompt before the modules that handle prompts are imported.
 
 For a prompt of plain text, ``turn/start`` is sent at once, so that Codex works while the modules
-load. Codex's notifications are held until the `Session` exists; then the prompt runs as any other.
-Loads no model.
+load. Codex's notifications are held until the `Session` exists; then the prompt runs like any
+other. Loads no model.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
 
 class BeginPrompt(Protocol):
     """Sends ``turn/start`` for a prompt, if that is possible at once; then waits until the modules
-    that run the prompt are loaded. ``on_accepted`` is called as `EarlyTurn.on_accepted`."""
+    that run the prompt are loaded. ``on_accepted`` is that of `EarlyTurn`."""
 
     async def __call__(self, on_accepted: Callable[[str], None] | None, /) -> EarlyTurn | None: ...
 
 
 class EarlyTurn:
-    """A turn whose ``turn/start`` the constructor sends; see `when_answered`."""
+    """A turn whose ``turn/start`` the constructor sends."""
 
     def __init__(
         self,
@@ -41,7 +41,6 @@ class EarlyTurn:
         message: Sequence[TextBlock],
         on_accepted: Callable[[str], None] | None,
     ) -> None:
-        self._codex = codex
         self.message = message
         self.on_accepted = on_accepted
         """Called with the message's id when Codex has taken it."""
@@ -55,7 +54,7 @@ class EarlyTurn:
         self._reply: tuple[JsonValue | CodexAcpError] | None = None
         """The reply in a tuple, because the reply itself may be None; None: it has not arrived."""
         self._on_reply: Callable[[JsonValue | CodexAcpError], None] | None = None
-        self.abandon: Callable[[], None] = _nothing
+        self.abandon: Callable[[], None] = lambda: None
         """Stops waiting for the reply."""
         from codex_acp.mapping.commands import simple_turn_params
 
@@ -91,40 +90,26 @@ class AnswerPrompt(Protocol):
     ) -> EncodedJson: ...
 
 
-class QuickPrompts:
-    """Begins plain prompts early: called with the params of each ``session/prompt``. ``ahead``
-    imports modules in the background; None: no prompt begins early."""
+def quick_prompt(
+    ahead: LoadAhead | None, ask_early: AskEarly, answer: AnswerPrompt, params: JsonValue
+) -> Callable[[], Awaitable[EncodedJson]] | None:
+    """Return the function that answers a plain ``session/prompt`` and begins it early; None: the
+    typed handler answers it. ``ahead`` imports modules in the background, if any are imported."""
+    if ahead is None or not ahead.loading:
+        return None
+    from codex_acp.mapping.commands import simple_prompt
 
-    def __init__(self, ahead: LoadAhead | None, ask_early: AskEarly, answer: AnswerPrompt) -> None:
-        self._ahead = ahead
-        self._ask_early = ask_early
-        self._answer = answer
+    simple = simple_prompt(params)
+    if simple is None:
+        return None
+    session_id, message = simple
 
-    def __call__(self, params: JsonValue) -> Callable[[], Awaitable[EncodedJson]] | None:
-        """Return the function that answers the prompt; None: the typed handler answers it."""
-        if self._ahead is None or not self._ahead.loading:
-            return None
-        from codex_acp.mapping.commands import simple_prompt
-
-        simple = simple_prompt(params)
-        if simple is None:
-            return None
-        session_id, message = simple
-        begin = partial(self._begin, session_id, message)
-        return partial(self._answer, session_id, message, begin)
-
-    async def _begin(
-        self,
-        session_id: str,
-        message: Sequence[TextBlock],
-        on_accepted: Callable[[str], None] | None,
-    ) -> EarlyTurn | None:
-        early = self._ask_early(session_id, message, on_accepted)
+    async def begin(on_accepted: Callable[[str], None] | None, /) -> EarlyTurn | None:
+        early = ask_early(session_id, message, on_accepted)
         if early is None:  # without a wait, the caller queues the prompt before later requests
             return None
-        assert self._ahead is not None
         try:
-            await self._ahead.for_a_prompt()
+            await ahead.for_a_prompt()
         except asyncio.CancelledError:
             # The turn runs already: cancel this task again, so that CancelledError arrives at the
             # next await, where it cancels any prompt. Modules not loaded yet load on first use.
@@ -133,6 +118,4 @@ class QuickPrompts:
             task.cancel()
         return early
 
-
-def _nothing() -> None:
-    """Do nothing: no call was made."""
+    return partial(answer, session_id, message, begin)
