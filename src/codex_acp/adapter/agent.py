@@ -15,9 +15,10 @@ import logging
 import os
 from abc import abstractmethod
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, Final, Protocol, cast
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar, cast
 
 from codex_acp._json import text_at
+from codex_acp.adapter.cancel_scope import CancelScope
 from codex_acp.adapter.client import Client
 from codex_acp.adapter.config_options import Config
 from codex_acp.adapter.login_check import login_ways
@@ -28,7 +29,8 @@ from codex_acp.adapter.sessions.opening_errors import not_open
 from codex_acp.adapter.sessions.prompt_preconditions import PromptPreconditions
 from codex_acp.adapter.sessions.sessions import OpenSession, Sessions
 from codex_acp.adapter.side_tasks import guarded
-from codex_acp.jsonrpc.message import encode_json
+from codex_acp.errors import RpcError
+from codex_acp.jsonrpc.message import REQUEST_CANCELLED, encode_json
 from codex_acp.mapping.agent import codex_client_info
 from codex_acp.mapping.session_setup import canonical_id
 from codex_acp.transcript.log import Transcript
@@ -65,6 +67,7 @@ if TYPE_CHECKING:
 
 
 logger = logging.getLogger(__name__)
+T = TypeVar("T")
 
 END_SECONDS: Final = 1.0
 """Seconds for Codex to end what runs, before Codex is ended: an interrupt takes milliseconds."""
@@ -334,6 +337,49 @@ class CodexAgent:
             begun=early is not None,
         )
         return await self.sessions.transcript.prompt(session_id, running)
+
+    async def begin_prompt(
+        self,
+        session_id: str,
+        blocks: Sequence[Block],
+        accepted: asyncio.Future[T],
+        on_accepted: Callable[[str], None],
+        if_cancelled: str,
+        *,
+        joins: bool = False,
+        early: EarlyTurn | None = None,
+    ) -> T:
+        """Run a prompt in a task of its own; return the result of ``accepted``, which
+        ``on_accepted`` sets once Codex has taken the message.
+
+        Raises RpcError, until Codex has taken the message: what `run_prompt` raises, -32800 with
+        the text ``if_cancelled`` for a prompt that was cancelled."""
+        # An early prompt is in the session's queue already, where a cancel finds it.
+        waits = early is None
+        scope = self.preconditions.start_waiting(session_id) if waits else CancelScope()
+
+        async def run() -> None:
+            failure = RpcError(REQUEST_CANCELLED, if_cancelled)
+            if waits:
+                self.preconditions.stop_waiting(session_id, scope)
+            try:
+                with scope:
+                    if not waits or not scope.cancel_called:
+                        await self.run_prompt(
+                            session_id, blocks, on_accepted, joins=joins, early=early
+                        )
+            except RpcError as error:  # once Codex has the message, nobody waits for the failure
+                failure = error
+            finally:
+                if not accepted.done():
+                    accepted.set_exception(failure)
+
+        self.spawn(run)
+        try:
+            return await accepted
+        except asyncio.CancelledError:  # the client cancelled the request: send no message later
+            scope.cancel()
+            raise
 
     def cancel(self, session_id: str) -> None:
         """Cancel what runs in a session, or a sub-agent; log the id of an unknown session."""

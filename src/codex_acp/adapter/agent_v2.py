@@ -9,19 +9,16 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from codex_acp.acp._generated.v2.methods import MODELS
 from codex_acp.acp.dialects import AgentHandlers
 from codex_acp.acp.side import served_answer
 from codex_acp.adapter.agent import CommonMethods
-from codex_acp.adapter.cancel_scope import CancelScope
 from codex_acp.adapter.sessions.opener import Setup
 from codex_acp.errors import RpcError
 from codex_acp.jsonrpc.message import (
     INVALID_PARAMS,
-    REQUEST_CANCELLED,
     RESOURCE_NOT_FOUND,
     encode_json,
 )
@@ -181,65 +178,32 @@ class AgentInV2(CommonMethods):
         a cancelled prompt."""
         from codex_acp.mapping.content import blocks_of
 
-        blocks = blocks_of(request.prompt)
-        answer = {"messageId": await self._message_id(request.session_id, blocks)}
+        answer = await self._begin_prompt(request.session_id, blocks_of(request.prompt))
         return self._answer("Prompt", answer)
 
     async def _answer_prompt(
         self, session_id: str, message: Sequence[TextBlock], begin: BeginPrompt
     ) -> EncodedJson:
-        return encode_json({"messageId": await self._message_id(session_id, message, begin)})
+        return encode_json(await self._begin_prompt(session_id, message, begin))
 
-    async def _message_id(
+    async def _begin_prompt(
         self, session_id: str, blocks: Sequence[Block], begin: BeginPrompt | None = None
-    ) -> str:
+    ) -> Json:
         answer = served_answer()
-        accepted: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        accepted: asyncio.Future[Json] = asyncio.get_running_loop().create_future()
 
         def on_accepted(message_id: str) -> None:
             if not accepted.done():
-                accepted.set_result(message_id)
-                answer(encode_json({"messageId": message_id}))  # before the prompt's updates
+                accepted.set_result({"messageId": message_id})
+                answer(encode_json(accepted.result()))  # before the prompt's updates
 
         early = None if begin is None else await begin(on_accepted)
         if early is None:
             session_id = self._session(session_id).id
-        agent = self._agent_of(session_id)
-        # An early prompt is in the session's queue already, where a cancel finds it.
-        scope = agent.preconditions.start_waiting(session_id) if early is None else CancelScope()
-        run = partial(agent.run_prompt, session_id, blocks, on_accepted, early=early)
-
-        def may_begin() -> bool:
-            if early is None:
-                agent.preconditions.stop_waiting(session_id, scope)
-            return early is not None or not scope.cancel_called
-
-        self._agent.spawn(lambda: self._run(may_begin, run, accepted, scope))
-        try:
-            return await accepted
-        except asyncio.CancelledError:
-            scope.cancel()
-            raise
-
-    async def _run(
-        self,
-        may_begin: Callable[[], bool],
-        run: Callable[[], Awaitable[object]],
-        accepted: asyncio.Future[str],
-        scope: CancelScope,
-    ) -> None:
-        """Run a prompt if ``may_begin`` allows it; fail ``accepted`` if Codex never took it."""
-        failure = RpcError(REQUEST_CANCELLED, "the prompt was cancelled before Codex had taken it")
-        wanted = may_begin()
-        try:
-            with scope:
-                if wanted:
-                    await run()
-        except RpcError as error:  # once the prompt is answered, a state update shows the failure
-            failure = error
-        finally:
-            if not accepted.done():
-                accepted.set_exception(failure)
+        cancelled = "the prompt was cancelled before Codex had taken it"
+        return await self._agent_of(session_id).begin_prompt(
+            session_id, blocks, accepted, on_accepted, cancelled, early=early
+        )
 
     # One command.
 

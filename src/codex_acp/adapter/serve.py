@@ -6,6 +6,7 @@ import asyncio
 import gc
 import logging
 import signal
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from codex_acp.acp.either_agent_side import EitherAgentSide
@@ -20,9 +21,9 @@ from codex_acp.transport.process_tree import adopt_orphans
 from codex_acp.transport.shielding import run_loop
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
+    from collections.abc import Callable, Collection
 
-    from codex_acp.acp.dialects import ExtensionHandler, Handlers
+    from codex_acp.acp.dialects import Handlers
     from codex_acp.acp.v2 import AgentHandlers
     from codex_acp.adapter.agent import AgentMethods
     from codex_acp.adapter.session_defaults import SessionDefaults
@@ -108,7 +109,8 @@ def agent_side(
     agent_of: Callable[[str], CodexAgent],
     own_agent: CodexAgent | None = None,
 ) -> EitherAgentSide:
-    """Return the side that serves ``agent`` in ``versions``, each loaded when a client speaks it.
+    """Return the side that serves ``agent`` in ``versions``; a version's modules are loaded when a
+    client speaks it.
 
     ``agent_of`` returns the agent of an open session, or raises RpcError. ``own_agent`` is the
     agent that this client has for itself, if any: it serves logins and providers, too."""
@@ -116,29 +118,26 @@ def agent_side(
     def in_v1() -> Handlers:
         from codex_acp.adapter.agent_v1 import AgentInV1
 
-        return AgentInV1(agent, own_agent).handlers(extensions_of(agent_of, 1))
+        extensions = {STEERING: partial(_answer_steering, agent_of, 1)}
+        return AgentInV1(agent, own_agent).handlers(extensions)
 
     def in_v2() -> AgentHandlers:
         from codex_acp.adapter.agent_v2 import AgentInV2
 
-        return AgentInV2(agent, agent_of, own_agent).handlers(extensions_of(agent_of, 2))
+        extensions = {STEERING: partial(_answer_steering, agent_of, 2)}
+        return AgentInV2(agent, agent_of, own_agent).handlers(extensions)
 
     return EitherAgentSide(
         connection, in_v1 if 1 in versions else None, in_v2 if 2 in versions else None
     )
 
 
-def extensions_of(
-    agent_of: Callable[[str], CodexAgent], version: int
-) -> Mapping[str, ExtensionHandler]:
-    """Return the handlers of methods that no schema of ACP has, for ``version`` of ACP."""
+async def _answer_steering(
+    agent_of: Callable[[str], CodexAgent], version: int, params: JsonValue
+) -> JsonValue:
+    from codex_acp.adapter.prompts.steering import answer_steering  # loaded with the first request
 
-    async def steer(params: JsonValue) -> JsonValue:
-        from codex_acp.adapter.prompts.steering import answer_steering
-
-        return await answer_steering(agent_of, version, params)
-
-    return {STEERING: steer}
+    return await answer_steering(agent_of, version, params)
 
 
 def run_stdio(

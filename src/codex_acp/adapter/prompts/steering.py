@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from codex_acp.adapter.session.driver import NothingRuns
 from codex_acp.errors import InvalidPayload, RpcError
-from codex_acp.jsonrpc.message import INVALID_PARAMS, REQUEST_CANCELLED, JsonValue
+from codex_acp.jsonrpc.message import INVALID_PARAMS, JsonValue
 from codex_acp.mapping.content import blocks_of
 
 if TYPE_CHECKING:
@@ -39,33 +39,18 @@ async def answer_steering(
     session, blocks = agent.session(request.session_id), _blocks(request, version)
     running = session.prompts.turn
     was_injected: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
-    scope = agent.preconditions.start_waiting(session.id)  # a cancel may follow in the same read
 
     def on_accepted(_message_id: str) -> None:
         if not was_injected.done():  # compare now: the turn may end in the same read
             was_injected.set_result(running is not None and session.prompts.turn == running)
 
-    async def run() -> None:
-        failure = RpcError(REQUEST_CANCELLED, "the session's work was cancelled before that")
-        agent.preconditions.stop_waiting(session.id, scope)
-        try:
-            with scope:
-                if not scope.cancel_called:
-                    await agent.run_prompt(session.id, blocks, on_accepted, joins=request.joins)
-        except RpcError as error:  # once the message was taken, nobody waits for the failure
-            failure = error
-        finally:
-            if not was_injected.done():
-                was_injected.set_exception(failure)
-
-    agent.spawn(run)
+    cancelled = "the session's work was cancelled before that"
     try:
-        injected = await was_injected
+        injected = await agent.begin_prompt(
+            session.id, blocks, was_injected, on_accepted, cancelled, joins=request.joins
+        )
     except NothingRuns:
         return {"outcome": "promptRequired", "reason": "noRunningTurn"}
-    except asyncio.CancelledError:  # the client cancelled the request: send no message later
-        scope.cancel()
-        raise
     return {"outcome": "injected" if injected else "startedNewTurn"}
 
 
