@@ -36,11 +36,11 @@ class SlowLoad(LoadAhead):
         """See `LoadAhead`."""
         return not self._finished.is_set()
 
-    async def for_a_prompt(self) -> None:
+    async def wait_for_prompt_modules(self) -> None:
         """See `LoadAhead`."""
         await self._finished.wait()
 
-    def then(self, callback: Any) -> None:
+    def call_when_loaded(self, callback: Any) -> None:
         """See `LoadAhead`; what follows an opening does not matter here."""
 
     def mark_loaded(self) -> None:

@@ -28,16 +28,16 @@ async def test_what_waits_is_called_on_the_loop_when_all_is_loaded(
     ahead = LoadAhead(asyncio.get_running_loop())
     called = anyio.Event()
 
-    ahead.then(lambda: begun.append("nothing loads yet"))
+    ahead.call_when_loaded(lambda: begun.append("nothing loads yet"))
     ahead.start_within(0)
     ahead.start_within(0)
-    asyncio.get_running_loop().call_later(0, ahead.then, called.set)
+    asyncio.get_running_loop().call_later(0, ahead.call_when_loaded, called.set)
     with anyio.fail_after(30):
         await called.wait()
 
     assert begun == ["nothing loads yet", "a", "b"]
     assert sys.getswitchinterval() == usual
-    ahead.then(lambda: begun.append("at once"))
+    ahead.call_when_loaded(lambda: begun.append("at once"))
     assert begun[-1] == "at once"
 
 
@@ -79,7 +79,7 @@ async def test_what_cannot_be_loaded_is_logged_and_holds_up_nothing(
     called = anyio.Event()
 
     ahead.start_within(0)
-    asyncio.get_running_loop().call_later(0, ahead.then, called.set)
+    asyncio.get_running_loop().call_later(0, ahead.call_when_loaded, called.set)
     with anyio.fail_after(30):
         await called.wait()
     assert "loaded ahead" in caplog.text
@@ -96,9 +96,9 @@ async def test_without_a_thread_nobody_waits_for_one(
     ahead.start_within(0)
     loading = [ahead.loading]
     called = anyio.Event()
-    ahead.then(called.set)
+    ahead.call_when_loaded(called.set)
     with anyio.fail_after(30):
-        await ahead.for_a_prompt()
+        await ahead.wait_for_prompt_modules()
         await called.wait()
     assert [*loading, ahead.loading] == [True, False]
     assert "can't start new thread" in caplog.text
@@ -120,11 +120,11 @@ async def test_a_prompt_does_not_wait_for_what_comes_later(monkeypatch: pytest.M
     assert not ahead.loading
     ahead.start_within(0)
     with anyio.fail_after(30):
-        await ahead.for_a_prompt()
+        await ahead.wait_for_prompt_modules()
     assert loaded == ["first"]
     assert not ahead.loading
     called = anyio.Event()
-    ahead.then(called.set)
+    ahead.call_when_loaded(called.set)
     go_on.set()
     with anyio.fail_after(30):
         await called.wait()

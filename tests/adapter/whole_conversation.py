@@ -119,7 +119,7 @@ async def main(version: int) -> None:
         tasks.start_soon(partial(serve_link, near, app_server, ahead=ahead))
         answers = await _all_methods(client, version)
         loaded = asyncio.Event()
-        ahead.then(loaded.set)
+        ahead.call_when_loaded(loaded.set)
         await loaded.wait()
         modules = [name for name in sys.modules if ".v" in name]
         sys.stdout.write(json.dumps([answers, client.messages, modules]))

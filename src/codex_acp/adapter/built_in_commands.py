@@ -1,7 +1,7 @@
-"""Carries out the built-in slash commands of a session.
+"""Carry out the built-in slash commands of a session, whose names `mapping.commands` has.
 
-Loaded when the first one is typed. `mapping.commands` has their names. git runs inside Codex's
-sandbox, read-only, because the folder's own configuration can name programs that git would start.
+Loaded with the first command that is typed. git runs inside Codex's sandbox, read-only, because the
+folder's own configuration can name programs that git would start.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 STOP_SECONDS: Final = 5.0
-"""Seconds that Codex may take to pause a goal, and seconds to interrupt its turn."""
+"""Seconds that Codex may take to pause a goal, and as many to interrupt its turn."""
 
 IDLE_SECONDS: Final = 5.0
 """Seconds without a turn after which Codex is asked for the state of an active goal."""
@@ -85,7 +85,7 @@ class BuiltInCommands:
             "mcp": self._mcp,
             "skills": lambda _: TextCommand(self._list_skills),
             "ps": lambda _: TextCommand(self._background),
-            "stop": self._stop,
+            "stop": lambda process: TextCommand(lambda: self._stop(process)),
             "rename": self._rename,
             "logout": self._logout,
         }
@@ -182,11 +182,9 @@ class BuiltInCommands:
         async def show() -> str:
             return commands.mcp_report(await self._servers())
 
-        async def reload() -> None:
-            await self._codex().config_mcp_server_reload()
-
         async def reconnect() -> str:
             names = [server.name for server in await self._servers()]
+            reload = lambda: self._codex().config_mcp_server_reload()  # noqa: E731
             slow = await self._access.restart_mcp(reload, names)
             return commands.mcp_report(await self._servers(), slow)
 
@@ -201,18 +199,15 @@ class BuiltInCommands:
         calls = TurnCalls(self._codex(), self._session_id)
         return commands.background_report(await calls.background_terminals())
 
-    def _stop(self, process: str) -> TextCommand:
-        async def stop() -> str:
-            calls = TurnCalls(self._codex(), self._session_id)
-            running = await calls.background_terminals()
-            wanted = [t for t in running if process in ("", t.process_id)]
-            if process and not wanted:
-                message = f"/stop: no process {process!r} runs in the background; /ps lists them"
-                raise RpcError(INVALID_PARAMS, message)
-            left = [t for t in wanted if not await calls.terminate(t.process_id)]
-            return commands.stopped_report(len(wanted) - len(left), left)
-
-        return TextCommand(stop)
+    async def _stop(self, process: str) -> str:
+        calls = TurnCalls(self._codex(), self._session_id)
+        running = await calls.background_terminals()
+        wanted = [t for t in running if process in ("", t.process_id)]
+        if process and not wanted:
+            message = f"/stop: no process {process!r} runs in the background; /ps lists them"
+            raise RpcError(INVALID_PARAMS, message)
+        left = [t for t in wanted if not await calls.terminate(t.process_id)]
+        return commands.stopped_report(len(wanted) - len(left), left)
 
     def _rename(self, name: str) -> TextCommand:
         title = " ".join(name.split())
@@ -280,17 +275,16 @@ class _Pursuit(NotificationSink):
 
     @property
     def over(self) -> bool:
-        """Return whether no turn for the goal runs, and none will."""
+        """Whether no turn for the goal runs, and none will."""
         return self.lost is not None or (not self.active and self.turn_id is None)
 
 
 async def pursue(
     codex: AppServerConnection, thread_id: str, goal: models.ThreadGoalSetParams
 ) -> str:
-    """Set the goal, wait until Codex stops working on it, and return a report of its state.
-
-    Codex begins the turns for the goal. Raises CodexAcpError if a call fails. If this is cancelled,
-    it pauses the goal and interrupts its turn."""
+    """Set the goal, for which Codex begins turns; wait until Codex stops working on it, and return
+    a report of its state. If this is cancelled, pause the goal and interrupt its turn. Raises
+    CodexAcpError."""
     pursuit = _Pursuit()
     codex.subscribe(thread_id, pursuit)
     try:

@@ -21,14 +21,13 @@ class TurnCommand(NamedTuple):
     """A command that Codex runs as a turn."""
 
     method: str
-    """The call that begins the turn. The answer of ``thread/compact/start`` does not name the turn:
-    it is the next turn that compacts the thread."""
+    """The call that begins the turn. The answer of ``thread/compact/start`` does not name its turn:
+    the turn is the next one that compacts the thread."""
     params: WireModel | None = None
     """Params of ``method``; None for a message to the model."""
     message: list[UserInput] | None = None
     """The command as a message to the model: ``turn/start`` sends it, or, while a turn runs,
-    ``turn/steer``. None: the command is no message, and waits for the end of a turn that runs.
-    """
+    ``turn/steer``. None: the command is no message, and waits for the end of a turn that runs."""
     before_message: Callable[[], Awaitable[object]] | None = None
     """Called before ``message`` is sent. Raises CodexAcpError."""
 
@@ -54,8 +53,10 @@ class SessionAccess:
     """Returns the settings that ``/status`` shows."""
     plan_mode: Callable[[bool | None], Awaitable[bool]]
     """Sets plan mode, or toggles it (None); returns whether it is on. Raises RpcError."""
-    restart_mcp: Callable[[Callable[[], Awaitable[None]], Sequence[str]], Awaitable[Sequence[str]]]
-    """Calls the function, which restarts MCP servers; returns the named ones that are slow."""
+    restart_mcp: Callable[
+        [Callable[[], Awaitable[object]], Sequence[str]], Awaitable[Sequence[str]]
+    ]
+    """Calls the function, which restarts MCP servers; returns the named servers that are slow."""
     log_out: Callable[[], Awaitable[None]]
     """Logs Codex out, and forgets the client's gateway. Raises RpcError."""
     shared: bool = False

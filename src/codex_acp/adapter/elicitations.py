@@ -82,7 +82,7 @@ class ElicitationRunner:
         reply = cancelled(routed.form_or_url)
         by: ElicitationSettler
         try:
-            # Some questions have a time after which Codex answers them itself.
+            # Codex answers some questions itself, after a time that the request names.
             milliseconds = getattr(routed.request.params, "auto_resolution_ms", None)
             seconds = math.inf if milliseconds is None else milliseconds / 1000
             with elicitation.scope, anyio.move_on_after(seconds) as limit:
@@ -95,17 +95,17 @@ class ElicitationRunner:
         except BaseException:
             # Codex waits no longer, and no reply is sent.
             by = elicitation.settled_by if elicitation.settled_by != "client" else "disconnected"
-            self._note(elicitation, reply, by)
+            self._record_answer(elicitation, reply, by)
             raise
         finally:
             del self._open[key]
         by = "invalid_answer" if reply.problem is not None else elicitation.settled_by
-        self._note(elicitation, reply, by)
+        self._record_answer(elicitation, reply, by)
         if reply.problem is not None:
             self._say(routed.session_id, f"An answer was not passed on: {reply.problem}.")
         return reply.result
 
-    def _note(
+    def _record_answer(
         self, elicitation: _OpenElicitation, reply: ElicitationReply, by: ElicitationSettler
     ) -> None:
         self._transcript.record(

@@ -56,7 +56,7 @@ SWITCH_SECONDS: Final = 0.0005
 
 
 class LoadAhead:
-    """Loads the modules once, in a thread; `then` runs callbacks after that."""
+    """Loads the modules once, in a thread; `call_when_loaded` runs callbacks after that."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
@@ -95,7 +95,7 @@ class LoadAhead:
         """Whether loading is due, and not all modules that a prompt needs are loaded."""
         return self._due and not self._prompt_ready.is_set()
 
-    async def for_a_prompt(self) -> None:
+    async def wait_for_prompt_modules(self) -> None:
         """Wait until the modules that a prompt needs are loaded."""
         await self._prompt_ready.wait()
 
@@ -103,7 +103,7 @@ class LoadAhead:
         """Note that the event loop's thread has imported the modules that a prompt needs."""
         self._prompt_ready.set()
 
-    def then(self, callback: Callable[[], None]) -> None:
+    def call_when_loaded(self, callback: Callable[[], None]) -> None:
         """Call ``callback`` on the loop when all modules are loaded; at once if they are, or if
         loading is not due."""
         if self._over or not self._due:

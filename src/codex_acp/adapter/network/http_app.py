@@ -93,8 +93,8 @@ class HttpApp:
             if exchange.socket.accepts_request():
                 await self._serve(exchange)
         elif scope["http_version"].startswith("1"):
-            # A websocket's handshake behind other requests of the TCP connection: a proxy that
-            # reused the connection retries on a new one.
+            # A websocket's handshake that follows other requests on its TCP connection: a proxy
+            # that reused the connection retries on a new one.
             scope["state"]["socket"].abort()
         else:
             await send({"type": "websocket.close"})
@@ -154,13 +154,12 @@ class HttpApp:
         is_json = content_type.partition(";")[0].strip().lower() == JSON
         if not is_json or only_value(exchange, "content-encoding") is not None:
             _refuse(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"a message is {JSON}, not encoded")
-        message_bytes = self._access.limits.message_bytes
-        connection = None
+        limit, connection = self._access.limits.message_bytes, None
         if exchange.get_all(CONNECTION_ID):
             connection = self._connection(exchange, token)
-            body = await self._body(exchange, token, message_bytes)
         else:
-            body = await self._body(exchange, token, min(message_bytes, INITIALIZE_BYTES))
+            limit = min(limit, INITIALIZE_BYTES)
+        body = await self._body(exchange, token, limit)
         message = _message(body)
         is_initialize = isinstance(message, Request) and message.method == INITIALIZE
         if connection is not None:

@@ -109,7 +109,7 @@ def quick_prompt(
         if early is None:  # without a wait, the caller queues the prompt before later requests
             return None
         try:
-            await ahead.for_a_prompt()
+            await ahead.wait_for_prompt_modules()
         except asyncio.CancelledError:
             # The turn runs already: cancel this task again, so that CancelledError arrives at the
             # next await, where it cancels any prompt. Modules not loaded yet load on first use.

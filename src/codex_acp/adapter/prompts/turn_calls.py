@@ -1,4 +1,4 @@
-"""Calls about the turns of one thread, and the prompt's failure if Codex refuses.
+"""Call Codex about the turns of one thread, and describe the prompt's failure if Codex refuses.
 
 Must not know prompts. Sources: Codex schema ``turn/*``, ``thread/turns/list``,
 ``thread/backgroundTerminals/*``.
@@ -38,10 +38,10 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 STEER_SECONDS: Final = 10.0
-"""For the reply to ``turn/steer``, usually immediate."""
+"""Seconds to wait for the reply to ``turn/steer``, which usually comes at once."""
 
 INTERRUPT_SECONDS: Final = 10.0
-"""For the reply to ``turn/interrupt``, immediate or never."""
+"""Seconds to wait for the reply to ``turn/interrupt``, which comes at once or never."""
 
 LOOK_BACK: Final = 8
 """Turns to search for a given turn: a thread runs one at a time, so it is among the newest."""
@@ -97,8 +97,8 @@ class TurnCalls:
         )
 
     async def steer(self, turn_id: str, message: list[models.UserInput], message_id: str) -> bool:
-        """Add a message to the running turn; return whether Codex took it. True also without a
-        reply in `STEER_SECONDS`: the turn will show whether Codex took it."""
+        """Add a message to the running turn; return whether Codex took it. Returns True also
+        without a reply within `STEER_SECONDS`: the turn will show whether Codex took it."""
         params = self.steer_params(turn_id, message, message_id)
         try:
             with suppress(TimeoutError):

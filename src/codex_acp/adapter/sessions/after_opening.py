@@ -43,7 +43,7 @@ class AfterOpening:
         run_soon = run = partial(self._run, opened)
         if self._ahead is not None:
             self._ahead.start_within(LOAD_AFTER_SECONDS)
-            run_soon = partial(self._ahead.then, run)
+            run_soon = partial(self._ahead.call_when_loaded, run)
         loop.call_later(LOAD_AFTER_SECONDS, run_soon)
 
     def leave(self) -> None:

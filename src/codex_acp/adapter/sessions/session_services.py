@@ -193,7 +193,7 @@ class SessionServices(NotificationSink):
             self._sessions.send(session_id, update)
 
     async def _restart_mcp(
-        self, session_id: str, start: Callable[[], Awaitable[None]], servers: Sequence[str]
+        self, session_id: str, start: Callable[[], Awaitable[object]], servers: Sequence[str]
     ) -> Sequence[str]:
         mcp = self._sessions.intake.mcp
         mcp.forget(session_id)
