@@ -129,7 +129,6 @@ class CodexAgent:
 
     @cached_property
     def logins(self) -> Logins:
-        """Return the logins of the agent's Codex; loaded with the first use."""
         from codex_acp.adapter.authentication import Logins
 
         check = self._opener.login
@@ -137,7 +136,6 @@ class CodexAgent:
 
     @cached_property
     def providers(self) -> Providers:
-        """Return the model providers; loaded with the first use."""
         from codex_acp.adapter.authentication import Providers
 
         return Providers(self._opener, self.sessions)
@@ -187,32 +185,26 @@ class CodexAgent:
     async def resume_session(
         self, request: ResumeSession, client: SessionClient | None = None
     ) -> Json:
-        """Resume a session with `SessionMethods.reopen`."""
         return self._opened(await self.methods.reopen(request, "resume", client))
 
     async def fork_session(self, request: ForkSession, client: SessionClient | None = None) -> Json:
-        """Fork a session with `SessionMethods.fork`."""
         opened = await self.methods.fork(request, client)
         return {"sessionId": opened.session_id, **self._opened(opened)}
 
     async def list_sessions(self, request: ListSessions) -> Json:
-        """List the sessions with `SessionMethods.list`."""
         return await self.methods.list(request)
 
     async def close_session(self, session_id: str) -> None:
-        """Close a session with `SessionMethods.close`."""
         self.preconditions.cancel(session_id)
         await self.methods.close(session_id)
 
     async def delete_session(self, session_id: str) -> None:
-        """Delete a session with `SessionMethods.delete`."""
         session_id = canonical_id(session_id)  # open sessions have canonical ids
         self.preconditions.cancel(session_id)
         await self.methods.delete(session_id)
 
     @cached_property
     def archive(self) -> SessionArchive:
-        """Return the archive of the agent's sessions; loaded with the first use."""
         from codex_acp.adapter.sessions.archive import SessionArchive
 
         on_ending = self.preconditions.cancel
@@ -228,18 +220,15 @@ class CodexAgent:
         return await self.archive.status(session_id)
 
     async def set_title(self, session_id: str, title: str) -> Json:
-        """Name a session with `SessionMethods.set_title`."""
         return await self.methods.set_title(session_id, title)
 
     async def set_mode(self, session_id: str, mode_id: str) -> None:
-        """Set the mode of a session with `Config.set_mode`."""
         await self.preconditions.ensure_live(self.session(session_id).id)
         await self.config.set_mode(session_id, mode_id)
 
     async def set_config_option(
         self, session_id: str, config_id: str, value: str | bool
     ) -> list[Option]:
-        """Set an option of a session with `Config.set_config_option`."""
         await self.preconditions.ensure_live(self.session(session_id).id)
         return await self.config.set_config_option(session_id, config_id, value)
 
@@ -482,7 +471,6 @@ class CommonMethods:
         return {"session/cancel": lambda n: agent.cancel(n.session_id), "$/cancel_request": None}
 
     def unstable(self) -> Any:
-        """Return the handlers of the unstable methods."""
         agent, own_agent, row = self._agent, self._own_agent, self._row
         rows: dict[str, Callable[[Any], Awaitable[Any]]] = {
             "session/set_title": row(
@@ -574,9 +562,7 @@ class CommonMethods:
     # Sessions.
 
     async def new_session(self, request: NewSession) -> Any:
-        """Open a new session with `CodexAgent.new_session`."""
         return self._answer("NewSession", self._opened(await self._agent.new_session(request)))
 
     async def fork_session(self, request: ForkSession) -> Any:
-        """Fork a session with `CodexAgent.fork_session`."""
         return self._answer("ForkSession", self._opened(await self._agent.fork_session(request)))

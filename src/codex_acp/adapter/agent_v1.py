@@ -38,7 +38,6 @@ class AgentInV1(CommonMethods):
         super().__init__(MODELS, agent, own_agent)
 
     def handlers(self, extensions: Mapping[str, ExtensionHandler]) -> Handlers:
-        """Return the handlers of the connection."""
         rows = (self.requests(), self.notifications(), self.unstable())
         return Handlers(*rows, quick=self.quick(), extensions=extensions)
 
@@ -92,7 +91,6 @@ class AgentInV1(CommonMethods):
         return self._answer("SessionStatus", {"status": "saved" if state is None else "open"})
 
     async def set_config_option(self, request: v1.SetSessionConfigOptionRequest) -> Any:
-        """Set an option of a session with `Config.set_config_option`."""
         from codex_acp.mapping.options import option_json
 
         session_id, config_id = request.session_id, request.config_id

@@ -57,7 +57,6 @@ class AgentInV2(CommonMethods):
         self._agent_of = agent_of
 
     def handlers(self, extensions: Mapping[str, ExtensionHandler]) -> AgentHandlers:
-        """Return the handlers of the connection."""
         rows = (self.requests(), self.notifications(), self.unstable())
         return AgentHandlers(*rows, quick=self.quick(), extensions=extensions)
 
@@ -140,7 +139,6 @@ class AgentInV2(CommonMethods):
         return {"configOptions": [option(each) for each in options]}
 
     async def session_status(self, request: v2.SessionStatusRequest) -> Any:
-        """Answer ``session/status`` with `AgentMethods.session_state`."""
         from codex_acp.mapping.session import state_of
 
         state = await self._agent.session_state(request.session_id)
@@ -162,7 +160,6 @@ class AgentInV2(CommonMethods):
         return self._answer("CloseSession")
 
     async def set_config_option(self, request: v2.SetSessionConfigOptionRequest) -> Any:
-        """Set an option of a session with `Config.set_config_option`."""
         from codex_acp.mapping.v2.content import option_and_value
 
         options = await self._agent.set_config_option(*option_and_value(request))

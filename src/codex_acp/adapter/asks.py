@@ -49,7 +49,6 @@ class ConnectionAsks:
 
     @property
     def next_request_id(self) -> int | None:
-        """Return the id of the next request."""
         return self._side.next_request_id
 
     async def request_permission(
@@ -58,7 +57,9 @@ class ConnectionAsks:
         """Ask for a permission. Raises InvalidPayload for an unknown outcome: it is no consent."""
         del on_request_id  # this question is sent once, with the id `next_request_id`
         method = "session/request_permission"
-        outcome = (await self._call(method, self._permission_request(question))).outcome
+        request = self._permission_request(question)
+        response: Any = await self._side.call_as(self._version, method, request)
+        outcome = response.outcome
         unknown = isinstance(outcome, UnknownVariant)
         if not unknown and outcome.outcome == "selected":
             return Selected(outcome.option_id)
@@ -70,10 +71,9 @@ class ConnectionAsks:
     async def elicitation_create(
         self, params: dict[str, Any], on_request_id: Callable[[int | None], None] | None = None
     ) -> dict[str, Any]:
-        """Ask for input; return the answer."""
         del on_request_id
         request = self._models.decode("CreateElicitationRequest", params, "an elicitation")
-        response = await self._call("elicitation/create", request)
+        response = await self._side.call_as(self._version, "elicitation/create", request)
         # In v2 an unknown action is a cancel; in v1, `routing.elicitations` declines it.
         if self._version == 2 and isinstance(response, UnknownVariant):
             action = response.wire().get("action")
@@ -82,7 +82,6 @@ class ConnectionAsks:
         return cast("dict[str, Any]", plain(response))
 
     def withdraw(self, request_id: RequestId | None) -> None:
-        """Withdraw a request."""
         if isinstance(request_id, int):  # all ids of this side's requests are numbers
             self._side.connection.abandon(request_id)
 
@@ -94,9 +93,6 @@ class ConnectionAsks:
     def auth_status(self, status: dict[str, Any]) -> None:
         """Send the state of the login (an unstable method) to a client that asked for it before."""
         self._notify("auth/status_update", "AuthStatusUpdateNotification", status)
-
-    async def _call(self, method: str, params: object) -> Any:
-        return await self._side.call_as(self._version, method, params)
 
     def _notify(self, method: str, model: str, params: dict[str, Any]) -> None:
         notification = self._models.decode(model, params, "a notification")

@@ -149,7 +149,7 @@ class Logins:
         except CodexAcpError as error:
             raise RpcError(INTERNAL_ERROR, f"Codex could not log out: {error}") from error
         self._check.forget()
-        await self._providers.log_out()
+        await self._providers.disable(PROVIDER)
 
     # Login methods.
 
@@ -342,10 +342,6 @@ class Providers:
         more = {"name": name} if isinstance(name, str) and name.strip() else {}
         url, headers = settings.get("baseUrl"), settings.get("headers")
         await self._route(gateway_of(url, headers, where=where, **more))
-
-    async def log_out(self) -> None:
-        """Forget the gateway."""
-        await self._route(None)
 
     async def _route(self, gateway: Gateway | None) -> None:
         if gateway == self.opener.route.gateway:

@@ -38,7 +38,6 @@ class Client:
 
     @property
     def gone(self) -> bool:
-        """Return whether the connection has ended."""
         return self._connection.closed
 
     def set_introduction(self, introduction: dict[str, JsonValue], version: int = 1) -> None:
@@ -75,7 +74,6 @@ class Client:
         return self._outflow
 
     def _write(self, event: SessionEvent) -> list[bytes]:
-        """Return the updates of an event, as JSON."""
         from codex_acp.wire.codec import encode
 
         if self._version == 1:

@@ -280,7 +280,6 @@ class Config:
         self._send_changes(session)
 
     def in_plan_mode(self, session_id: str) -> bool:
-        """Return whether an open session is in Codex's plan mode."""
         session = self._sessions.get(session_id)
         return session is not None and session.settings.collaboration == PLAN
 

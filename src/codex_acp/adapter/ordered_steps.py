@@ -87,7 +87,6 @@ class OrderedSteps:
         return found
 
     async def wait_idle(self) -> None:
-        """Wait until no step waits."""
         while self._waiting_step is not None:
             waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._waiters.append(waiter)
@@ -99,7 +98,6 @@ class OrderedSteps:
             self._go_on()
 
     def drop(self) -> None:
-        """Discard all steps that wait."""
         self._behind.clear()
         self._waiting_step = None
         self._end_wait()

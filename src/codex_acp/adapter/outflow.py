@@ -113,7 +113,6 @@ class Outflow:
 
     @property
     def client_gone(self) -> bool:
-        """Whether the connection to the client is closed."""
         return self._side.closed
 
     def send(self, session_id: str, event: SessionEvent) -> None:

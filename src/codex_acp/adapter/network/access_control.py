@@ -196,7 +196,6 @@ class Token(NamedTuple):
     """Seconds since 1970."""
 
     def valid(self, now: float) -> bool:
-        """Return whether the token has not expired."""
         return self.expires is None or now < self.expires
 
 

@@ -116,23 +116,12 @@ class NetworkConnection:
         return await self._open_new(lambda session: self.agent.fork_session(request, session))
 
     async def load_session(self, request: ResumeSession) -> Json:
-        """Load a session, taken from the connection that shows it now, if any."""
-        return await self._reopen(
-            request.session_id,
-            lambda session: session.agent.load_session(request, session),
-            history=True,
-        )
+        return await self._reopen(request, CodexAgent.load_session, history=True)
 
     async def resume_session(self, request: ResumeSession) -> Json:
-        """Resume a session, taken from the connection that shows it now, if any."""
-        return await self._reopen(
-            request.session_id,
-            lambda session: session.agent.resume_session(request, session),
-            history=False,
-        )
+        return await self._reopen(request, CodexAgent.resume_session, history=False)
 
     async def list_sessions(self, request: ListSessions) -> Json:
-        """List the sessions of this connection's owner."""
         response = await self.agent.list_sessions(request)
         owner, owned = self._token.owner, self._registry.owns
         found = list_at(response, "sessions")
@@ -244,10 +233,15 @@ class NetworkConnection:
             self._registry.client_left(self.client)
 
     async def _reopen(
-        self, session_id: str, reopen: Callable[[NetworkSession], Awaitable[Json]], *, history: bool
+        self,
+        request: ResumeSession,
+        reopen: Callable[[CodexAgent, ResumeSession, NetworkSession], Awaitable[Json]],
+        *,
+        history: bool,
     ) -> Json:
         """Open a stored session, or show an open one here, perhaps taken from another connection.
         Return the answer of ``reopen``, or of `_show` for a session that is busy."""
+        session_id = request.session_id
         self._must_own(session_id)
         async with self._registry.exclusive(session_id):
             self._must_own(session_id)  # another owner may have opened it meanwhile
@@ -259,7 +253,7 @@ class NetworkConnection:
                 try:
                     async with self._registry.reserve_place(self._token.owner):
                         session = self._new_session()
-                        answer = await reopen(session)
+                        answer = await reopen(session.agent, request, session)
                         self._register(session_id, session)
                 finally:
                     self._opening.discard(session_id)
@@ -269,7 +263,7 @@ class NetworkConnection:
                 if session.busy:
                     return await self._show(session, history=history)
                 unsent_events = session.reopen_for(self.client, history=history)
-                answer = await reopen(session)  # sends the history first
+                answer = await reopen(session.agent, request, session)  # sends the history first
                 for event in unsent_events:
                     session.send(session_id, event)
             except BaseException:  # give the session back to the client that showed it
@@ -437,17 +431,14 @@ class Hub:
 
     def agent(self) -> CodexAgent:
         """Return the shared agent, or a new one for each call if none is shared."""
-        if not self._shared:
-            return self._new_agent()
-        if self._shared_agent is None:
-            self._shared_agent = self._new_agent()
-        return self._shared_agent
-
-    def _new_agent(self) -> CodexAgent:
+        if self._shared_agent is not None:
+            return self._shared_agent
         app_server = self._new_app_server()
         app_server.new_tap = lambda: self._transcript.tap("codex")
         agent = CodexAgent(app_server, self._spawn, self._transcript, self._when_loaded)
         self._app_servers[agent] = app_server
+        if self._shared:
+            self._shared_agent = agent
         return agent
 
     async def _end_unused(self, agent: CodexAgent) -> None:

@@ -196,7 +196,6 @@ class AcceptedHttpLink:
         return sum(stream.has_reader for stream in self._streams.values()) >= self._most_streams
 
     def release(self, session: str | None, stream: OutgoingStream) -> None:
-        """Detach the reader of a stream."""
         stream.detach()
         self._reader_left.set()
         if stream.is_empty and self._streams.get(session) is stream:
@@ -341,7 +340,6 @@ class OutgoingStream:
         self._news.set()
 
     def prepend(self, events: list[bytes]) -> None:
-        """Put events in front of all that wait."""
         self._waiting.extendleft(reversed(events))
         self._grow(sum(map(len, events)))
         self._news.set()

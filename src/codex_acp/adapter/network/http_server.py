@@ -107,7 +107,6 @@ class _Protocol(asyncio.StreamReaderProtocol):
     socket: HttpSocket
 
     def data_received(self, data: bytes) -> None:
-        """Pass received bytes on, unless they exceed the connection's limits."""
         if self.socket.accepts_bytes(data):
             super().data_received(data)
 

@@ -97,7 +97,6 @@ class HttpSocket:
             self.abort()
 
     def end_pending(self) -> None:
-        """Stop counting the connection as pending."""
         self._pending_timer.cancel()
         self._sockets.pending.discard(self._transport)
 
@@ -113,7 +112,6 @@ class HttpSockets:
         """Number of connections that have shown a token, by owner."""
 
     def add(self, transport: asyncio.Transport) -> HttpSocket:
-        """Count a new connection."""
         sock = transport.get_extra_info("socket")
         if sock is not None and hasattr(socket, "TCP_USER_TIMEOUT"):
             # A dead peer acknowledges no keep-alive event: end the connection after two pings.
@@ -131,7 +129,6 @@ class HttpSockets:
         return True
 
     def remove(self, ended: HttpSocket) -> None:
-        """Stop counting a connection that has ended."""
         ended.end_pending()
         self._open.pop(ended, None)
         if ended.owner is not None:

@@ -101,7 +101,6 @@ class Registry:
             timer.cancel()
 
     def remove(self, session_id: str, session: NetworkSession) -> None:
-        """Remove a session that is closed. Idempotent."""
         if self.sessions.get(session_id) is session:
             del self.sessions[session_id]
             self._cancel_end(session)
@@ -115,7 +114,6 @@ class Registry:
             self.remove(session_id, session)
 
     async def wait_until_unused(self, agent: CodexAgent) -> None:
-        """Wait until no open session uses an agent."""
         while any(session.agent is agent for session in self.sessions.values()):
             await self._closed.wait()
 
@@ -204,7 +202,6 @@ class Owners:
         return recorded == owner if recorded is not None else not self._has_several()
 
     def knows(self, session_id: str) -> bool:
-        """Return whether the owner of a session is recorded."""
         return session_id in self._owner_of
 
     def record(self, owner: str, session_id: str) -> None:

@@ -170,7 +170,6 @@ def _connection_class(
     tls: ssl.SSLContext | None,
     http_server: HttpServer | None,
 ) -> type[ServerConnection]:
-    """Return the class of the connections that a server accepts."""
     from websockets.asyncio.server import ServerConnection
 
     class Accepted(ServerConnection):

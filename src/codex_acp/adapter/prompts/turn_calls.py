@@ -80,7 +80,6 @@ class TurnCalls:
         )
 
     def start_params(self, message: list[models.UserInput], message_id: str) -> WireModel:
-        """Return the params of the ``turn/start`` that begins a turn with ``message``."""
         return models.TurnStartParams(
             thread_id=self._thread_id, input=message, client_user_message_id=message_id
         )
@@ -88,7 +87,6 @@ class TurnCalls:
     def steer_params(
         self, turn_id: str, message: list[models.UserInput], message_id: str
     ) -> models.TurnSteerParams:
-        """Return the params of the ``turn/steer`` that adds ``message`` to a running turn."""
         return models.TurnSteerParams(
             thread_id=self._thread_id,
             expected_turn_id=turn_id,
@@ -110,7 +108,6 @@ class TurnCalls:
         return True
 
     def interrupt_params(self, turn_id: str) -> JsonValue:
-        """Return the params of ``turn/interrupt``."""
         return {"threadId": self._thread_id, "turnId": turn_id}
 
     async def interrupt(self, turn_id: str) -> None:

@@ -28,7 +28,6 @@ def turn_of(params: JsonValue) -> str | None:
 
 
 def item_of(params: JsonValue) -> str | None:
-    """Return the id of the item in a notification about an item."""
     return text_at(params, "item", "id")
 
 
