@@ -126,7 +126,11 @@ class ConfigBench:
         seconds = 0 if self.hurried else WAIT
         waits = patch.multiple(CONFIG, NEW_WAIT_SECONDS=seconds, WAIT_SECONDS=seconds)
         with waits, anyio.fail_after(WAIT):
-            answer = await self.config.open(thread, self.codex, result or started(), **more)
+            result = result or started()
+            if "place" not in more:
+                cwd, how = str(result.get("cwd", "")), more.get("how", "new")
+                more["place"] = self.config.opening(self.codex, cwd, how)
+            answer = await self.config.open(thread, self.codex, result, **more)
         message = {"jsonrpc": "2.0", "result": {"sessionId": THREAD, **answer}}
         assert problems_of_message("agent", message, "session/new") == []
         return cast("dict[str, Any]", answer)

@@ -11,7 +11,7 @@ import logging
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
-from codex_acp._json import list_at, object_at, value_at
+from codex_acp._json import list_at, value_at
 from codex_acp._last_ones import LastOnes
 from codex_acp.adapter.config_choices import Catalogues, Place
 from codex_acp.adapter.sessions.opening_errors import refused_call
@@ -54,7 +54,6 @@ from codex_acp.mapping.settings import (
     meets,
     settings_of_thread,
     settings_of_update,
-    text_of,
 )
 
 if TYPE_CHECKING:
@@ -139,8 +138,8 @@ class Config:
         codex: AppServerConnection,
         result: JsonValue,
         *,
+        place: Place,
         how: How = "new",
-        place: Place | None = None,
         source: str | None = None,
         restore: dict[str, JsonValue] | None = None,
         first_mode: str | None = None,
@@ -152,8 +151,6 @@ class Config:
         that session is open. ``restore`` has the configured access, left out of ``thread/start``
         because Codex would trust the directory. ``first_mode`` is a mode to set now. Waits a little
         for the lists; late ones follow as an update."""
-        if place is None:
-            place = self.opening(codex, text_of(object_at(result), "cwd") or "", how)
         self.closed(session_id)  # a session that is opened again keeps its choices
         earlier = self._kept_choices.pop(session_id, None)
         catalogues = self._catalogues_of(codex)
@@ -162,7 +159,7 @@ class Config:
         )
         if restore is not None:
             await session.restore(restore)
-        await self._take_over(session, earlier, source if how == "fork" else None)
+        await self._take_over(session, earlier, source)
         if first_mode is not None:
             session.first_mode_notices = await self._set_first_mode(session, first_mode)
         seconds = NEW_WAIT_SECONDS if how == "new" else WAIT_SECONDS
@@ -272,7 +269,8 @@ class Config:
         return options
 
     async def set_mode(self, session_id: str, mode_id: str) -> None:
-        """Set the mode, for clients without config options. Raises as `set_config_option`."""
+        """Set the mode, for clients without config options. Raises what `set_config_option`
+        raises."""
         session = self._session(session_id)
         mode = await self._choose(session, MODE, lambda view: checked_mode(view, mode_id))
         if mode_of(self._view(session)) == mode:
