@@ -127,9 +127,9 @@ class ConfigBench:
         waits = patch.multiple(CONFIG, NEW_WAIT_SECONDS=seconds, WAIT_SECONDS=seconds)
         with waits, anyio.fail_after(WAIT):
             result = result or started()
-            if "place" not in more:
+            if "directory" not in more:
                 cwd, how = str(result.get("cwd", "")), more.get("how", "new")
-                more["place"] = self.config.opening(self.codex, cwd, how)
+                more["directory"] = self.config.opening(self.codex, cwd, how)
             answer = await self.config.open(thread, self.codex, result, **more)
         message = {"jsonrpc": "2.0", "result": {"sessionId": THREAD, **answer}}
         assert problems_of_message("agent", message, "session/new") == []

@@ -61,10 +61,10 @@ async def test_a_session_that_opens_computes_no_options_of_the_others(
     async with ConfigBench(*LISTS, *([again] * 30)) as bench:
         for number in range(30):
             computed.clear()
-            place = bench.config.opening(bench.codex, "/w", "new")
+            directory = bench.config.opening(bench.codex, "/w", "new")
             thread = f"thread-{number}"
-            await bench.open(started(thread={"id": thread}), thread, place=place)
-            assert place.done.is_set()
+            await bench.open(started(thread={"id": thread}), thread, directory=directory)
+            assert directory.done.is_set()
             counts.append(len(computed))
     assert max(counts[1:]) <= 2, counts
 
@@ -73,9 +73,9 @@ async def test_profiles_that_come_late_are_told_to_the_session_of_their_director
     late = Expect("permissionProfile/list", silent=True)
     async with ConfigBench(*LISTS, late) as bench:
         await bench.open()
-        place = bench.config.opening(bench.codex, "/other", "new")
+        directory = bench.config.opening(bench.codex, "/other", "new")
         bench.hurried = True
-        await bench.open(started(thread={"id": "thread-2"}), "thread-2", place=place)
+        await bench.open(started(thread={"id": "thread-2"}), "thread-2", directory=directory)
         assert bench.updates == []
         await bench.server.wait_for(lambda: len(bench.asked("permissionProfile/list")) == 2)
         profile: JsonValue = {"id": "mine", "description": None, "allowed": True}
@@ -87,13 +87,13 @@ async def test_profiles_that_come_late_are_told_to_the_session_of_their_director
 async def test_what_comes_late_for_a_session_that_was_closed_is_told_to_nobody() -> None:
     late = Expect("permissionProfile/list", silent=True)
     async with ConfigBench(*LISTS[:2], late, hurried=True) as bench:
-        place = bench.config.opening(bench.codex, "/w", "new")
-        await bench.open(place=place)
+        directory = bench.config.opening(bench.codex, "/w", "new")
+        await bench.open(directory=directory)
         bench.config.closed(THREAD)
         with anyio.fail_after(60):
             profile: JsonValue = {"id": "mine", "description": None, "allowed": True}
             await bench.answer("permissionProfile/list", {"data": [profile]})
-            await place.done.wait()
+            await directory.done.wait()
         assert bench.updates == []
 
 

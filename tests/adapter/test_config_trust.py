@@ -53,8 +53,8 @@ async def test_trust_is_asked_of_codex_and_then_stays_as_it_is(
 ) -> None:
     written = Expect("config/batchWrite", {"status": "ok"})
     async with ConfigBench(*LISTS, written, booleans=booleans) as bench:
-        place = bench.config.opening(bench.codex, str(tmp_path), "new", read())
-        answer = await bench.open(place=place)
+        directory = bench.config.opening(bench.codex, str(tmp_path), "new", read())
+        answer = await bench.open(directory=directory)
         option = by_id(answer["configOptions"])["trust"]
         assert option["type"] == ("boolean" if booleans else "select")
         assert str(tmp_path) in option["description"]
@@ -73,8 +73,8 @@ async def test_a_configuration_that_cannot_be_written_leaves_it_undecided(tmp_pa
     error: dict[str, object] = {"code": -32603, "message": "read-only file"}
     refusal = Expect("config/batchWrite", error=error)
     async with ConfigBench(*LISTS, refusal) as bench:
-        place = bench.config.opening(bench.codex, str(tmp_path), "new", read())
-        await bench.open(place=place)
+        directory = bench.config.opening(bench.codex, str(tmp_path), "new", read())
+        await bench.open(directory=directory)
         with pytest.raises(RpcError, match="read-only file"):
             await bench.set("trust", "trusted")
         assert "trust" in [option.id for option in bench.config.options(THREAD)]
@@ -83,8 +83,8 @@ async def test_a_configuration_that_cannot_be_written_leaves_it_undecided(tmp_pa
 async def test_what_is_decided_is_no_option(tmp_path: Path) -> None:
     async with ConfigBench(*LISTS) as bench:
         known = read(**{str(tmp_path): {"trust_level": "trusted"}})
-        place = bench.config.opening(bench.codex, str(tmp_path), "new", known)
-        assert "trust" not in by_id((await bench.open(place=place))["configOptions"])
+        directory = bench.config.opening(bench.codex, str(tmp_path), "new", known)
+        assert "trust" not in by_id((await bench.open(directory=directory))["configOptions"])
 
 
 def test_the_lines_show_what_is_invisible_in_a_name() -> None:

@@ -37,7 +37,7 @@ MAX_PAGES: Final = 100
 """Pages of one list; a cursor that repeats also ends the list."""
 
 
-class Place:
+class Directory:
     """Profiles and configuration of one working directory. `done` is set when Codex has answered or
     refused every request about the directory."""
 
@@ -48,26 +48,26 @@ class Place:
         self.profiles: tuple[Choice, ...] | None = None
         self.config: dict[str, JsonValue] | None = None
         """The effective ``config.toml``; None if it was not asked for, or refused."""
-        self.read: JsonValue = None
-        """The whole answer of ``config/read``, with its layers."""
+        self.config_read: JsonValue = None
+        """The whole answer to ``config/read``, with its layers."""
         self.untrusted_root: str | None = None
         """The directory whose trust is undecided; None: decided, or not known."""
         self.now_trusted = False
         """True once a person has trusted `untrusted_root`."""
         self.done: asyncio.Event = asyncio.Event()
         self.on_change: Callable[[], None] | None = None
-        """Called when `done` is set; set by the `ConfigSession` of this place."""
+        """Called when `done` is set; set by the `ConfigSession` of this directory."""
 
-    def set_configuration(self, read: JsonValue) -> None:
-        """Take over the answer of ``config/read``."""
-        config = value_at(read, "config")
+    def set_configuration(self, config_read: JsonValue) -> None:
+        """Take over the answer to ``config/read``."""
+        config = value_at(config_read, "config")
         if not isinstance(config, dict):
             return
-        mode, profile = configured_choice(read)
-        self.read = read
+        mode, profile = configured_choice(config_read)
+        self.config_read = config_read
         self.config = {**config, "sandbox_mode": mode, "default_permissions": profile}
         self.project = _repository_of(self.cwd)
-        self.untrusted_root = undecided_root(self.cwd, read)
+        self.untrusted_root = undecided_root(self.cwd, config_read)
 
 
 class Catalogues:
@@ -95,17 +95,17 @@ class Catalogues:
         spawn(self._ask_models)
         spawn(self._ask_collaborations)
 
-    def catalogue(self, place: Place) -> Catalogue:
+    def catalogue(self, directory: Directory) -> Catalogue:
         """Return the choices known so far in a working directory."""
-        return Catalogue(self._models, self._collaborations, place.profiles)
+        return Catalogue(self._models, self._collaborations, directory.profiles)
 
-    def place(self, cwd: str, *, with_config: bool, read: JsonValue = None) -> Place:
+    def ask_about(self, cwd: str, *, with_config: bool, config_read: JsonValue = None) -> Directory:
         """Ask for the profiles of a working directory, and ``with_config`` for its configuration.
-        ``read`` is the answer of an earlier ``config/read`` for the directory, if there is one."""
-        place = Place(cwd)
-        place.set_configuration(read)
-        self._spawn(lambda: self._ask_about(place, with_config=with_config))
-        return place
+        ``config_read`` is the answer to an earlier ``config/read`` for it, if there is one."""
+        directory = Directory(cwd)
+        directory.set_configuration(config_read)
+        self._spawn(lambda: self._ask_directory(directory, with_config=with_config))
+        return directory
 
     async def _ask_models(self) -> None:
         found = await self._list("model/list", {}, models_of)
@@ -125,15 +125,15 @@ class Catalogues:
             self.done.set()
         self._on_change()
 
-    async def _ask_about(self, place: Place, *, with_config: bool) -> None:
-        found = await self._list("permissionProfile/list", {"cwd": place.cwd}, profiles_of)
+    async def _ask_directory(self, directory: Directory, *, with_config: bool) -> None:
+        found = await self._list("permissionProfile/list", {"cwd": directory.cwd}, profiles_of)
         if found is not None:
-            place.profiles = tuple({each.value: each for each in found}.values())
-        if with_config and place.config is None:
-            place.set_configuration(await self._call("config/read", {"cwd": place.cwd}))
-        place.done.set()
-        if place.on_change is not None:
-            place.on_change()
+            directory.profiles = tuple({each.value: each for each in found}.values())
+        if with_config and directory.config is None:
+            directory.set_configuration(await self._call("config/read", {"cwd": directory.cwd}))
+        directory.done.set()
+        if directory.on_change is not None:
+            directory.on_change()
 
     async def _list(
         self,

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from codex_acp._json import list_at, value_at
 from codex_acp._last_ones import LastOnes
-from codex_acp.adapter.config_choices import Catalogues, Place
+from codex_acp.adapter.config_choices import Catalogues, Directory
 from codex_acp.adapter.sessions.opening_errors import refused_call
 from codex_acp.codex.connection.notification_router import NotificationSink
 from codex_acp.codex.threads.trust import trust_edit
@@ -125,12 +125,13 @@ class Config:
     # Sessions.
 
     def opening(
-        self, codex: AppServerConnection, cwd: str, how: How, read: JsonValue = None
-    ) -> Place:
-        """Ask Codex for the lists of a session in ``cwd``, and return the `Place` that collects
-        the replies. ``read`` is the result of ``config/read`` for ``cwd``, if there is one."""
+        self, codex: AppServerConnection, cwd: str, how: How, config_read: JsonValue = None
+    ) -> Directory:
+        """Ask Codex for the lists of a session in ``cwd``, and return the `Directory` that collects
+        the replies. ``config_read`` is the answer to ``config/read`` for ``cwd``, if any."""
+        catalogues = self._catalogues_of(codex)
         # The result of ``thread/start`` has the configured access already.
-        return self._catalogues_of(codex).place(cwd, with_config=how != "new", read=read)
+        return catalogues.ask_about(cwd, with_config=how != "new", config_read=config_read)
 
     async def open(
         self,
@@ -138,7 +139,7 @@ class Config:
         codex: AppServerConnection,
         result: JsonValue,
         *,
-        place: Place,
+        directory: Directory,
         how: How = "new",
         source: str | None = None,
         restore: dict[str, JsonValue] | None = None,
@@ -147,7 +148,7 @@ class Config:
         """Return ``modes`` and ``configOptions`` for the answer, as JSON, without protocol models.
 
         ``result`` is Codex's answer to ``thread/start``, ``thread/resume`` or ``thread/fork``;
-        ``place`` is the result of `opening`. A fork takes over the settings of its ``source``, if
+        ``directory`` comes from `opening`. A fork takes over the settings of its ``source``, if
         that session is open. ``restore`` has the configured access, left out of ``thread/start``
         because Codex would trust the directory. ``first_mode`` is a mode to set now. Waits a little
         for the lists; late ones follow as an update."""
@@ -155,7 +156,7 @@ class Config:
         earlier = self._kept_choices.pop(session_id, None)
         catalogues = self._catalogues_of(codex)
         session = self._sessions[session_id] = ConfigSession(
-            session_id, catalogues, place, result, self._send_changes, new=how == "new"
+            session_id, catalogues, directory, result, self._send_changes, new=how == "new"
         )
         if restore is not None:
             await session.restore(restore)
@@ -163,7 +164,7 @@ class Config:
         if first_mode is not None:
             session.first_mode_notices = await self._set_first_mode(session, first_mode)
         seconds = NEW_WAIT_SECONDS if how == "new" else WAIT_SECONDS
-        await _wait(seconds, catalogues.done, place.done)
+        await _wait(seconds, catalogues.done, directory.done)
         return self.answer(session_id)
 
     async def moved(self, session_id: str, codex: AppServerConnection, result: JsonValue) -> None:
@@ -211,7 +212,7 @@ class Config:
         person if the mode was refused, or has no sandbox; else no notice."""
         from codex_acp.adapter.session_defaults import MODE_VARIABLE
 
-        await _wait(CONFIGURED_WAIT_SECONDS, session.place.done)
+        await _wait(CONFIGURED_WAIT_SECONDS, session.directory.done)
         try:
             await self._choose(session, MODE, lambda view: checked_mode(view, mode))
         except RpcError as error:
@@ -311,7 +312,7 @@ class Config:
                 await self._trust(session, value)
                 return value
             if option_id == MODE and value == CONFIGURED and session.configured is None:
-                await _wait(CONFIGURED_WAIT_SECONDS, session.place.done)
+                await _wait(CONFIGURED_WAIT_SECONDS, session.directory.done)
             patch = choice_patch(self._view(session), option_id, value)
             try:
                 await session.change(patch)
@@ -324,7 +325,7 @@ class Config:
 
     async def _trust(self, session: ConfigSession, value: str) -> None:
         """Trust the directory of a session for its person, in all sessions of that directory."""
-        root, trusted = session.place.untrusted_root, session.place.now_trusted
+        root, trusted = session.directory.untrusted_root, session.directory.now_trusted
         if trusted and value != TRUSTED:
             message = f"value: {root} is trusted already; take that back in Codex's configuration"
             raise RpcError(INVALID_PARAMS, message, {"field": "value", "valid": [True]})
@@ -332,8 +333,8 @@ class Config:
             return
         await session.ask("config/batchWrite", trust_edit(root))
         for each in self._sessions.values():
-            if each.place.untrusted_root == root:
-                each.place.now_trusted = True
+            if each.directory.untrusted_root == root:
+                each.directory.now_trusted = True
                 if each is not session:
                     self._send_changes(each)
 
@@ -398,14 +399,14 @@ class ConfigSession(NotificationSink):
         self,
         session_id: str,
         catalogues: Catalogues,
-        place: Place,
+        directory: Directory,
         result: JsonValue,
         on_change: Callable[[ConfigSession], None],
         *,
         new: bool,
     ) -> None:
         self.id = session_id
-        self.place = place
+        self.directory = directory
         self.settings: Settings = settings_of_thread(result)
         self.sent_options: list[Option] | None = None
         """The options that the client has; None before it got any."""
@@ -441,35 +442,37 @@ class ConfigSession(NotificationSink):
         return before
 
     def leave(self) -> None:
-        """Unsubscribe from the thread and the place."""
-        self.place.on_change = None
+        """Unsubscribe from the thread and the directory."""
+        self.directory.on_change = None
         self._catalogues.codex.unsubscribe(self.id, self)
 
     def _follow(self) -> None:
-        self.place.on_change = lambda: self._on_change(self)
+        self.directory.on_change = lambda: self._on_change(self)
         self._catalogues.codex.subscribe(self.id, self, frozenset({SETTINGS_UPDATED}))
 
     def view(self, *, booleans: bool) -> ConfigView:
         """Return values and choices of the options; ``booleans``: the client has boolean ones."""
         return ConfigView(
             self.settings,
-            self._catalogues.catalogue(self.place),
+            self._catalogues.catalogue(self.directory),
             self.configured,
             self.chosen,
             self._models,
             preset_effort=self._preset_effort,
             booleans=booleans,
-            untrusted_root=self.place.untrusted_root,
-            now_trusted=self.place.now_trusted,
+            untrusted_root=self.directory.untrusted_root,
+            now_trusted=self.directory.now_trusted,
         )
 
     @property
     def configured(self) -> Access | None:
         """Return the configured access, from the thread's start or from the configuration."""
-        config = self.place.config
+        config = self.directory.config
         if self._configured is None and config is not None:
-            place = self.place
-            self._configured = configured_access(config, place.cwd, place.project, self._roots)
+            directory = self.directory
+            self._configured = configured_access(
+                config, directory.cwd, directory.project, self._roots
+            )
         return self._configured
 
     # Changes.

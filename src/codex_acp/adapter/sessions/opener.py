@@ -37,7 +37,7 @@ from codex_acp.mapping.session_setup import canonical_id, started_thread
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
 
-    from codex_acp.adapter.config_choices import Place
+    from codex_acp.adapter.config_choices import Directory
     from codex_acp.adapter.config_options import Config, How
     from codex_acp.adapter.server.app_server import AppServer
     from codex_acp.adapter.server.held_notifications import HeldNotifications
@@ -184,7 +184,7 @@ class SessionOpener:
             params, restore = opening(params, config)
         else:
             params |= {"threadId": source, "excludeTurns": True}
-        place = self._config.opening(codex, setup.cwd, how, config)
+        directory = self._config.opening(codex, setup.cwd, how, config)
         with self._sessions.opening():
             try:
                 result = await self.route.open(codex, method, params, source)
@@ -201,7 +201,7 @@ class SessionOpener:
                 raise opening_errors.session_error(error) from error
         try:
             return await self._result(
-                thread_id, codex, result, how, setup, place, source=source, restore=restore
+                thread_id, codex, result, how, setup, directory, source=source, restore=restore
             )
         except BaseException:  # the request failed or was cancelled: no client knows the session
             await self.drop(thread_id)
@@ -247,7 +247,7 @@ class SessionOpener:
             codex, setup, config = await self._prepare(setup)
             self._check_no_prompt(session_id)
             await self._sessions.ensure_git_consent(codex, setup.cwd, session_id, setup.client)
-            place = self._config.opening(codex, setup.cwd, how, config)
+            directory = self._config.opening(codex, setup.cwd, how, config)
             was_open = self._sessions.open_session(session_id)
             if was_open is not None and was_open.session is not None:
                 # Unload the thread, because Codex ignores new params for a loaded thread.
@@ -284,7 +284,7 @@ class SessionOpener:
                 )  # fmt: skip
                 self._sessions.find(session_id)  # makes the `Session`: show the held notifications
             try:
-                return await self._result(session_id, codex, result, how, setup, place)
+                return await self._result(session_id, codex, result, how, setup, directory)
             except BaseException:
                 if was_open is None and not self._is_busy(session_id):
                     await self.drop(session_id)
@@ -368,24 +368,24 @@ class SessionOpener:
 
     async def _result(
         self, session_id: str, codex: AppServerConnection, result: JsonValue, how: How,
-        setup: Setup, place: Place, *, source: str | None = None,
+        setup: Setup, directory: Directory, *, source: str | None = None,
         restore: dict[str, JsonValue] | None = None,
     ) -> OpeningResult:  # fmt: skip
         defaults = self._app_server.defaults
         first_mode = defaults.mode if defaults is not None and how == "new" else None
         try:
             answer = await self._config.open(
-                session_id, codex, result, how=how, place=place, source=source, restore=restore,
-                first_mode=first_mode,
+                session_id, codex, result, how=how, directory=directory, source=source,
+                restore=restore, first_mode=first_mode,
             )  # fmt: skip
         except CodexAcpError as error:  # Codex has just ended: the first prompt reports the loss
             logger.warning("session %s: its settings are not known: %s", session_id, error)
             answer = {}
         session = self._config.find(session_id)
         unrestored = None if session is None else session.unrestored
-        if how == "new" and place.read is None:
+        if how == "new" and directory.config_read is None:
             unrestored = "it does not tell what is configured"
-        notices = (*setup.notices, *_notices(place, unrestored, linked_instructions(result)))
+        notices = (*setup.notices, *_notices(directory, unrestored, linked_instructions(result)))
         if defaults is not None:
             mode_notices = () if session is None else session.first_mode_notices
             notices = (*defaults.notices, *mode_notices, *notices)
@@ -500,14 +500,16 @@ class SessionOpener:
         return history.end(running)
 
 
-def _notices(place: Place, unrestored: str | None, linked: Sequence[tuple[str, str]]) -> list[str]:
+def _notices(
+    directory: Directory, unrestored: str | None, linked: Sequence[tuple[str, str]]
+) -> list[str]:
     """Return texts about configuration that was left out because nobody trusts the directory,
     settings that Codex refused (``unrestored``), and instructions ``linked`` from elsewhere."""
-    found = [] if place.untrusted_root is None else left_out_here(place.read)
+    found = [] if directory.untrusted_root is None else left_out_here(directory.config_read)
     if not found and not linked and unrestored is None:
         return []
     from codex_acp.mapping.trust import left_out_line, linked_line, unrestored_line
 
-    notices = [left_out_line(found, str(place.untrusted_root))] if found else []
+    notices = [left_out_line(found, str(directory.untrusted_root))] if found else []
     notices += [linked_line(linked)] if linked else []
     return notices if unrestored is None else [*notices, unrestored_line(unrestored)]
