@@ -91,7 +91,7 @@ def _still(clock: _Clock) -> Iterator[None]:
             "codex_acp.adapter.sessions.session.uuid4",
             lambda: SimpleNamespace(hex=f"said-{next(others)}"),
         ),
-        patch("codex_acp.adapter.ordered_steps.in_thread", lambda work: work()),
+        patch("codex_acp.adapter.ordered_steps.start_thread", lambda work: work()),
         patch("codex_acp.adapter.sessions.git_consent.in_thread", _at_once),
         patch("codex_acp.adapter.files.in_thread", _at_once),
         patch("codex_acp.adapter.slash_commands.in_thread", _at_once),

@@ -204,20 +204,20 @@ class CodexAgent:
         await self.methods.delete(session_id)
 
     @cached_property
-    def archive(self) -> SessionArchive:
+    def _archive(self) -> SessionArchive:
         from codex_acp.adapter.sessions.archive import SessionArchive
 
         on_ending = self.preconditions.cancel
         return SessionArchive(self.sessions, self._opener, self.methods, on_ending)
 
     async def archive_session(self, session_id: str) -> None:
-        await self.archive.archive(session_id)
+        await self._archive.archive(session_id)
 
     async def unarchive_session(self, session_id: str) -> None:
-        await self.archive.unarchive(session_id)
+        await self._archive.unarchive(session_id)
 
     async def session_state(self, session_id: str) -> StateChanged | None:
-        return await self.archive.status(session_id)
+        return await self._archive.status(session_id)
 
     async def set_title(self, session_id: str, title: str) -> Json:
         return await self.methods.set_title(session_id, title)
@@ -429,15 +429,15 @@ class AgentMethods(Protocol):
 
 
 class CommonMethods:
-    """The methods that are equal in both versions of ACP, answered with ``models``.
+    """The methods that are equal in both versions of ACP.
 
     ``own_agent`` is the agent of this client alone, None over the network. It serves logins and
     providers, too, and answers simple requests before models load."""
 
-    def __init__(
-        self, models: ModelRegistry, agent: AgentMethods, own_agent: CodexAgent | None
-    ) -> None:
-        self._models = models
+    _models: ModelRegistry
+    """The models of the version's answers."""
+
+    def __init__(self, agent: AgentMethods, own_agent: CodexAgent | None = None) -> None:
         self._agent = agent
         self._own_agent = own_agent
 

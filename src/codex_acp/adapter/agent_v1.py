@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from codex_acp.acp._generated.v1 import models as v1
     from codex_acp.acp._generated.v1.handlers import AgentRequestHandlers
     from codex_acp.acp.dialects import ExtensionHandler
-    from codex_acp.adapter.agent import AgentMethods, CodexAgent
     from codex_acp.adapter.prompts.early_turn import BeginPrompt
     from codex_acp.adapter.session_client import Json
     from codex_acp.jsonrpc.message import EncodedJson, JsonValue
@@ -34,8 +33,7 @@ VERSION: Final = 1
 class AgentInV1(CommonMethods):
     """The methods of ``agent`` in version 1; see `CommonMethods` for ``own_agent``."""
 
-    def __init__(self, agent: AgentMethods, own_agent: CodexAgent | None = None) -> None:
-        super().__init__(MODELS, agent, own_agent)
+    _models = MODELS
 
     def handlers(self, extensions: Mapping[str, ExtensionHandler]) -> Handlers:
         rows = (self.requests(), self.notifications(), self.unstable())

@@ -47,13 +47,15 @@ class AgentInV2(CommonMethods):
     """The methods of ``agent`` in version 2; see `CommonMethods` for ``own_agent``. ``agent_of``
     returns the agent of an open session. Raises RpcError for other sessions."""
 
+    _models = MODELS
+
     def __init__(
         self,
         agent: AgentMethods,
         agent_of: Callable[[str], CodexAgent],
         own_agent: CodexAgent | None = None,
     ) -> None:
-        super().__init__(MODELS, agent, own_agent)
+        super().__init__(agent, own_agent)
         self._agent_of = agent_of
 
     def handlers(self, extensions: Mapping[str, ExtensionHandler]) -> AgentHandlers:

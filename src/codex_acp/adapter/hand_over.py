@@ -64,7 +64,7 @@ class HandOver:
             if session is not None:
                 session.cancel()
         if session is not None and (asker.cancels or session.prompts.machine.activity == "idle"):
-            await session.prompts.wait_idle()  # the client may see the end before this
+            await session.prompts.wait_idle()  # the client may have seen the end before
         if self._is_busy(session_id, opened):
             return "busy"
         async with self._opener.lock(session_id):

@@ -62,9 +62,9 @@ class LoadAhead:
         self._loop = loop
         self._waiting: list[Callable[[], None]] = []
         self._thread: threading.Thread | None = None
-        self._due = False
+        self._due = False  # True after `start_within`
         self._prompt_ready = asyncio.Event()
-        self._over = False
+        self._over = False  # True once nothing more will be loaded
         self._given_up = False
         self._version = 1
 

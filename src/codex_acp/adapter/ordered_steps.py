@@ -30,7 +30,7 @@ MAX_BEHIND: Final = 2_000
 """Steps that may wait behind a read: with more of them, the read is given up."""
 
 
-def in_thread(work: Callable[[], None]) -> None:
+def start_thread(work: Callable[[], None]) -> None:
     """Run ``work`` in a thread that does not keep the process alive."""
     Thread(target=work, name="codex-acp files", daemon=True).start()
 
@@ -62,7 +62,7 @@ class OrderedSteps:
             return
         self._behind.append(partial(step, *arguments))
         if len(self._behind) > MAX_BEHIND:
-            self._go_on()
+            self._run_waiting()
 
     def read(self, wanted: Mapping[str, bool], step: Callable[[Looks], None]) -> None:
         """Look at the files in a thread, then call ``step`` with the looks.
@@ -76,7 +76,7 @@ class OrderedSteps:
         loop = asyncio.get_running_loop()
         self._waiting_step, self._wanted, self._reading = step, wanted, True
         self._timer = loop.call_later(LOOK_SECONDS, self._give_up)
-        in_thread(partial(self._work, loop, wanted, step))
+        start_thread(partial(self._look_in_thread, loop, wanted, step))
 
     async def look(self, wanted: Mapping[str, bool]) -> Looks:
         """Look at the files after all steps that wait; return the looks. See `read`."""
@@ -95,7 +95,7 @@ class OrderedSteps:
     def run_without_files(self) -> None:
         """Run all steps that wait now, without the files."""
         while self._waiting_step is not None:
-            self._go_on()
+            self._run_waiting()
 
     def drop(self) -> None:
         self._behind.clear()
@@ -105,7 +105,7 @@ class OrderedSteps:
     def forget_files(self) -> None:
         self._texts.forget()
 
-    def _work(
+    def _look_in_thread(
         self,
         loop: asyncio.AbstractEventLoop,
         wanted: Mapping[str, bool],
@@ -117,7 +117,7 @@ class OrderedSteps:
         def done() -> None:
             self._reading = False
             if self._waiting_step is step:  # else the step has run without the files
-                self._go_on(looks)
+                self._run_waiting(looks)
 
         try:
             looks = self._texts.look(wanted, self._roots)
@@ -130,9 +130,9 @@ class OrderedSteps:
             "the files of an action could not be read within %g s: it is shown as Codex reports it",
             LOOK_SECONDS,
         )
-        self._go_on()
+        self._run_waiting()
 
-    def _go_on(self, looks: Looks | None = None) -> None:
+    def _run_waiting(self, looks: Looks | None = None) -> None:
         """Run the waiting step (without ``looks``: without its files), then those behind it."""
         step, self._waiting_step = self._waiting_step, None
         self._end_wait()

@@ -250,14 +250,13 @@ class NetworkSession:
         from_earlier = client.gone or self.client not in (client, None)
         if task.cancelled() or self._ended or not from_earlier:
             return
-        error = task.exception()
-        severity: events.Severity = "error"
+        error, title = task.exception(), "The prompt of an earlier connection has"
         if error is None:
-            severity, how = "info", f"has ended: {task.result().stop.reason}"
+            notice = events.Notice("info", f"{title} ended: {task.result().stop.reason}")
         else:
-            how = f"has failed: {error.message if isinstance(error, RpcError) else error}"
-        title = f"The prompt of an earlier connection {how}"
-        self.send(self.session_id, events.Notice(severity, title))
+            why = error.message if isinstance(error, RpcError) else error
+            notice = events.Notice("error", f"{title} failed: {why}")
+        self.send(self.session_id, notice)
         self.flush()
 
     @property

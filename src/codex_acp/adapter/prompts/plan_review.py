@@ -64,7 +64,7 @@ class PlanQuestion:
     def _set_request_id(self, request_id: RequestId | None) -> None:
         self._request_id = request_id
 
-    def ended(self, approved: bool | None) -> ToolCallChanged:
+    def end(self, approved: bool | None) -> ToolCallChanged:
         """End the question (None: withdraw it); return the end of its tool call."""
         if approved is None:
             self._asks.withdraw(self._request_id)

@@ -306,7 +306,7 @@ class Session:
     def end_plan_question(self, approved: bool | None) -> None:
         """Show how the question about the plan ended; None: withdraw the question."""
         assert self._plan is not None, "the question was shown"
-        self.send_events([self._plan.ended(approved)])
+        self.send_events([self._plan.end(approved)])
 
     async def leave_plan_mode(self) -> TurnWork:
         """Leave plan mode; return the turn that carries the plan out. Raises CodexAcpError."""
