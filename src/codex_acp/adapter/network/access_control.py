@@ -88,7 +88,7 @@ class AccessControl:
         self._origins = frozenset(origins)
         self._hosts = frozenset(host.lower() for host in hosts)
         self._clock = clock
-        self._rates: dict[str, RateLimit] = {}
+        self._rates: dict[str, RateLimit] = {}  # of new connections, by owner
         self._open: Counter[str] = Counter()
         """Number of open connections, by owner."""
         self._log_rate = RateLimit(LOGGED_AT_ONCE, LOGGED_PER_SECOND, clock)

@@ -234,12 +234,12 @@ class HttpApp:
         session = self._session(exchange)
         match message:
             case Request() | Notification():
-                named = session_named(message.params)
                 if session is None and message.method in NEED_SESSION:
                     _refuse(HTTPStatus.BAD_REQUEST, f"{SESSION_ID} is missing")
-                if named is not None and session is None:
-                    connection.link.expect(canonical_id(named))
-                elif named is not None and session != canonical_id(named):
+                in_params = session_named(message.params)
+                if in_params is not None and session is None:
+                    connection.link.expect(canonical_id(in_params))
+                elif in_params is not None and session != canonical_id(in_params):
                     _refuse(HTTPStatus.BAD_REQUEST, f"{SESSION_ID} is not the message's sessionId")
             case Response() | ErrorResponse():
                 asked_in = connection.link.session_of_question(message)

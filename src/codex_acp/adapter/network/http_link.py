@@ -61,7 +61,7 @@ class _AnswerRoute(NamedTuple):
 
 
 class _Question(NamedTuple):
-    """A request to the client that it has not answered."""
+    """A request that the client has not answered: its stream (as in `_AnswerRoute`) and event."""
 
     session: str | None
     event: bytes
@@ -101,7 +101,7 @@ class AcceptedHttpLink:
     def start(self, receiver: Receiver) -> None:
         self._receiver = receiver
         self._started.set()
-        self._wait_for_streams()
+        self._start_idle_timer()
 
     def write(self, data: bytes) -> None:
         """Write whole lines, each of which becomes an event of a stream."""
@@ -200,7 +200,7 @@ class AcceptedHttpLink:
         self._reader_left.set()
         if stream.is_empty and self._streams.get(session) is stream:
             del self._streams[session]
-        self._wait_for_streams()
+        self._start_idle_timer()
 
     def end(self, error: TransportError | None) -> None:
         """End the connection. Idempotent."""
@@ -299,8 +299,8 @@ class AcceptedHttpLink:
             self._writing_paused = False
             self._receiver.resume_writing()
 
-    def _wait_for_streams(self) -> None:
-        """End the link if no reader comes for `idle_seconds`."""
+    def _start_idle_timer(self) -> None:
+        """End the link if it has no reader, and gets none for `idle_seconds`."""
         if self._ended.is_set() or any(stream.has_reader for stream in self._streams.values()):
             return
         if self._idle_timer is not None:
@@ -314,6 +314,7 @@ BATCH_BYTES: Final = 64 * 1024
 """Bytes of events that are sent at once."""
 
 _Item: TypeAlias = "bytes | Callable[[], None]"
+"""An event, or a function that is called when the events before it are sent."""
 
 
 class OutgoingStream:
