@@ -94,7 +94,6 @@ class _Choices(NamedTuple):
     """Settings that Codex does not restore when a closed session is loaded."""
 
     tier: str | None
-    """The service tier."""
     chosen: tuple[str, Access] | None
     """The mode that a person chose, and its access."""
 

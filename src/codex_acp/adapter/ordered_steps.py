@@ -42,7 +42,6 @@ class OrderedSteps:
         self._texts = FileTexts()
         self._roots = roots
         self._waiting_step: Callable[[Looks], None] | None = None
-        """The step that waits for its files."""
         self._wanted: Mapping[str, bool] = {}
         """The files that `_waiting_step` waits for; see `read`."""
         self._behind: deque[Callable[[], None]] = deque()

@@ -118,7 +118,7 @@ class AccessControl:
 
     def share(self, limit: int, configured: int | None = None) -> int:
         """Return one owner's part of ``limit``: the configured one, or an equal share."""
-        return self.limits.share(limit, self._tokens.owners, configured)
+        return self.limits.share(limit, self._tokens.owner_count, configured)
 
     def enter(self, owner: str) -> Refusal | None:
         """Count one more connection of an owner, or return a refusal if a limit is reached."""
@@ -240,7 +240,7 @@ class Tokens:
         return any((each.owner, each.digest) == identity and each.valid(now) for each in tokens)
 
     @property
-    def owners(self) -> int:
+    def owner_count(self) -> int:
         """Number of owners; 1 without tokens."""
         return len({token.owner for token in self._current() or ()}) or 1
 

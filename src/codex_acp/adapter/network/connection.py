@@ -388,7 +388,6 @@ class Hub:
         # `CodexAgent` guards its tasks in the same way.
         self.registry: Registry = Registry(guarded(spawn), owners, limits)
         self.connections: dict[str, NetworkConnection] = {}
-        """The connections that are served now, by id."""
         self._sides: set[EitherAgentSide] = set()
         self._app_servers: dict[CodexAgent, AppServer] = {}
         self._shared_agent: CodexAgent | None = None

@@ -113,7 +113,6 @@ class NetworkOptions:
     versions: Collection[int] = VERSIONS
     """The versions of ACP that are offered."""
     defaults: SessionDefaults | None = None
-    """Defaults of each session."""
     any_interface: bool = False
     """Whether other machines may reach the address."""
 

@@ -63,7 +63,6 @@ class NetworkSession:
         self.session_id = ""
         """Set by `Registry.open`, once Codex has answered."""
         self.client: Client | None = client
-        """The client that shows the session, if any."""
         self.open_questions: int = 0
         """Number of questions that wait for an answer."""
         self.journaled_turns: set[str | None] = set()

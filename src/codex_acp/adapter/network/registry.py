@@ -67,7 +67,7 @@ class Registry:
         limits = self.limits
         while True:
             counts = Counter(session.owner for session in self.sessions.values()) + self._opening
-            share = limits.share(limits.sessions, self.owners.count, limits.owner_sessions)
+            share = limits.share(limits.sessions, self.owners.owner_count, limits.owner_sessions)
             if counts[owner] >= share:
                 over_share, count = {owner}, counts[owner]
             elif counts.total() >= limits.sessions:
@@ -186,14 +186,14 @@ class Owners:
         self._tokens = tokens
         self._path = path
         self._owner_of: dict[str, str] = {}
-        self._several = tokens.owners > 1
+        self._several = tokens.owner_count > 1
         if path is not None and os.path.exists(path):  # noqa: PTH110
             self._read(path)
 
     @property
-    def count(self) -> int:
+    def owner_count(self) -> int:
         """Number of owners that the tokens name."""
-        return self._tokens.owners
+        return self._tokens.owner_count
 
     def owns(self, owner: str, session_id: str) -> bool:
         """Return whether a session that Codex has stored belongs to an owner. A recorded owner
@@ -229,7 +229,7 @@ class Owners:
 
     def _has_several(self) -> bool:
         """Return whether there have been several owners since the server started."""
-        self._several = self._several or self._tokens.owners > 1
+        self._several = self._several or self._tokens.owner_count > 1
         return self._several
 
     def _read(self, path: str) -> None:

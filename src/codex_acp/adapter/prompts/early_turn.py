@@ -45,7 +45,6 @@ class EarlyTurn:
         self.on_accepted = on_accepted
         """Called with the message's id when Codex has taken it."""
         self.message_id: str = os.urandom(16).hex()
-        """Id of the message."""
         self.written: int | None = (
             codex.link.offered if isinstance(codex.link, ChildProcess) else None
         )

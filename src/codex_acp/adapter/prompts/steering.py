@@ -8,7 +8,7 @@ the prompt itself in this case.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from codex_acp.adapter.session.driver import NothingRuns
 from codex_acp.errors import InvalidPayload, RpcError
@@ -22,21 +22,14 @@ if TYPE_CHECKING:
     from codex_acp.mapping.content import Block
 
 
-class _Request(NamedTuple):
-    session_id: str
-    prompt: list[JsonValue]
-    joins: bool
-    """Whether the message must begin no turn."""
-
-
 async def answer_steering(
     agent_of: Callable[[str], CodexAgent], version: int, params: JsonValue
 ) -> JsonValue:
     """Answer a ``_session/steering`` request. Raises RpcError: -32602, -32002 for a session that is
     not open, and what `Session.prompt` raises."""
-    request = _read(params)
-    agent = agent_of(request.session_id)
-    session, blocks = agent.session(request.session_id), _blocks(request, version)
+    session_id, prompt, joins = _read(params)
+    agent = agent_of(session_id)
+    session, blocks = agent.session(session_id), _blocks(session_id, prompt, version)
     running = session.prompts.turn
     was_injected: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
 
@@ -47,14 +40,16 @@ async def answer_steering(
     cancelled = "the session's work was cancelled before that"
     try:
         injected = await agent.begin_prompt(
-            session.id, blocks, was_injected, on_accepted, cancelled, joins=request.joins
+            session.id, blocks, was_injected, on_accepted, cancelled, joins=joins
         )
     except NothingRuns:
         return {"outcome": "promptRequired", "reason": "noRunningTurn"}
     return {"outcome": "injected" if injected else "startedNewTurn"}
 
 
-def _read(params: JsonValue) -> _Request:
+def _read(params: JsonValue) -> tuple[str, list[JsonValue], bool]:
+    """Return the session's id, the content, and whether the message must begin no turn. Raises
+    RpcError -32602."""
     given = params if isinstance(params, dict) else {}
     session_id, prompt = given.get("sessionId"), given.get("prompt")
     if not isinstance(session_id, str):
@@ -66,7 +61,7 @@ def _read(params: JsonValue) -> _Request:
     wanted = None if steering is None else _object(steering, "_meta.steering").get("idleBehavior")
     if wanted not in (None, "promptRequired"):
         raise RpcError(INVALID_PARAMS, "_meta.steering.idleBehavior: is promptRequired or not said")
-    return _Request(session_id, prompt, joins=wanted is not None)
+    return session_id, prompt, wanted is not None
 
 
 def _object(value: JsonValue, name: str) -> dict[str, JsonValue]:
@@ -75,9 +70,9 @@ def _object(value: JsonValue, name: str) -> dict[str, JsonValue]:
     return value
 
 
-def _blocks(request: _Request, version: int) -> Sequence[Block]:
-    """Return the content of a request in this version of ACP. Raises RpcError -32602."""
-    params: Any = {"sessionId": request.session_id, "prompt": request.prompt}
+def _blocks(session_id: str, prompt: list[JsonValue], version: int) -> Sequence[Block]:
+    """Return the content of a prompt in this version of ACP. Raises RpcError -32602."""
+    params: Any = {"sessionId": session_id, "prompt": prompt}
     try:
         if version == 1:
             from codex_acp.acp._generated.v1.methods import MODELS
