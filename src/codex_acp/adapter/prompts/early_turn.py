@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import os
 from functools import partial
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from codex_acp.errors import CodexAcpError, TransportError
 from codex_acp.transport.child import ChildProcess
@@ -24,11 +24,20 @@ if TYPE_CHECKING:
     from codex_acp.mapping.content import TextBlock
 
 
-class BeginPrompt(Protocol):
-    """Sends ``turn/start`` for a prompt, if that is possible at once; then waits until the modules
-    that run the prompt are loaded. ``on_accepted`` is that of `EarlyTurn`."""
+OnAccepted: TypeAlias = "Callable[[str], None] | None"
+"""Called with the message's id when Codex has taken the message."""
 
-    async def __call__(self, on_accepted: Callable[[str], None] | None, /) -> EarlyTurn | None: ...
+AskEarly: TypeAlias = "Callable[[str, Sequence[TextBlock], OnAccepted], EarlyTurn | None]"
+"""`Sessions.ask_early`: asks for the turn of a session's first prompt."""
+
+BeginPrompt: TypeAlias = "Callable[[OnAccepted], Awaitable[EarlyTurn | None]]"
+"""Sends ``turn/start`` for a prompt, if that is possible at once; then waits until the modules that
+run the prompt are loaded."""
+
+AnswerPrompt: TypeAlias = (
+    "Callable[[str, Sequence[TextBlock], BeginPrompt], Awaitable[EncodedJson]]"
+)
+"""Calls `BeginPrompt`, runs the prompt, and returns its result in the connection's version."""
 
 
 class EarlyTurn:
@@ -39,11 +48,10 @@ class EarlyTurn:
         codex: AppServerConnection,
         thread_id: str,
         message: Sequence[TextBlock],
-        on_accepted: Callable[[str], None] | None,
+        on_accepted: OnAccepted,
     ) -> None:
         self.message = message
         self.on_accepted = on_accepted
-        """Called with the message's id when Codex has taken it."""
         self.message_id: str = os.urandom(16).hex()
         self.written: int | None = (
             codex.link.offered if isinstance(codex.link, ChildProcess) else None
@@ -75,20 +83,6 @@ class EarlyTurn:
             self._on_reply(reply)
 
 
-AskEarly: TypeAlias = (
-    "Callable[[str, Sequence[TextBlock], Callable[[str], None] | None], EarlyTurn | None]"
-)
-"""`Sessions.ask_early`: asks for the turn of a session's first prompt."""
-
-
-class AnswerPrompt(Protocol):
-    """Calls ``begin``, runs the prompt, and returns its result in the connection's version."""
-
-    async def __call__(
-        self, session_id: str, message: Sequence[TextBlock], begin: BeginPrompt
-    ) -> EncodedJson: ...
-
-
 def quick_prompt(
     ahead: LoadAhead | None, ask_early: AskEarly, answer: AnswerPrompt, params: JsonValue
 ) -> Callable[[], Awaitable[EncodedJson]] | None:
@@ -103,7 +97,7 @@ def quick_prompt(
         return None
     session_id, message = simple
 
-    async def begin(on_accepted: Callable[[str], None] | None, /) -> EarlyTurn | None:
+    async def begin(on_accepted: OnAccepted) -> EarlyTurn | None:
         early = ask_early(session_id, message, on_accepted)
         if early is None:  # without a wait, the caller queues the prompt before later requests
             return None
