@@ -525,8 +525,6 @@ class ConfigSession(NotificationSink):
     # NotificationSink
 
     def on_notification(self, method: str, params: JsonValue) -> None:
-        if method != SETTINGS_UPDATED:
-            return
         settings = settings_of_update(params)
         if settings is None:
             logger.warning("session %s: %s without settings", self.id, method)

@@ -86,11 +86,10 @@ class LoginCheck(NotificationSink):
 
     def on_notification(self, method: str, params: JsonValue) -> None:
         """Note that somebody has logged in or out, here or in another process."""
-        del params
-        if method == ACCOUNT_UPDATED:
-            self._passed = None
-            if self.on_change is not None:
-                self.on_change()
+        del method, params
+        self._passed = None
+        if self.on_change is not None:
+            self.on_change()
 
 
 def can_open_pages(environment: Mapping[str, str]) -> bool:

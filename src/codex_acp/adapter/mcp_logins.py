@@ -73,7 +73,8 @@ class McpLogins(NotificationSink):
             self._ask(session_id, server)
 
     def on_notification(self, method: str, params: JsonValue) -> None:
-        if method != STARTUP_STATUS or value_at(params, "failureReason") != LOGIN_WANTED:
+        del method
+        if value_at(params, "failureReason") != LOGIN_WANTED:
             return
         server, session_id = text_at(params, "name"), text_at(params, "threadId")
         if server is not None and session_id is not None and self._is_open(session_id):
