@@ -108,7 +108,8 @@ class CodexAgent:
         app_server.on_started = self.sessions.add_connection
         app_server.on_refused = self.sessions.on_refused
         self.quick_prompt = partial(quick_prompt, ahead, self.sessions.ask_early)
-        self._after = AfterOpening(lambda: spawn(self._listen), self._answered, when_loaded, ahead)
+        listen, send = lambda: spawn(self._listen), self._send_after_answer
+        self._after = AfterOpening(listen, send, when_loaded, ahead)
 
     # AgentMethods
 
@@ -166,7 +167,7 @@ class CodexAgent:
         except BaseException:  # the request failed or was cancelled: no client knows the session
             await self._opener.drop(opened.session_id)
             raise
-        self._opened(opened)
+        self._note_opened(opened)
         return {"sessionId": opened.session_id, **opened.answer, **members}
 
     async def load_session(
@@ -176,7 +177,7 @@ class CodexAgent:
         if self._ahead is not None:
             self._ahead.start_within(0)  # the history needs the modules, too
         opened = await self.methods.reopen(request, "load", client)
-        answer = self._opened(opened._replace(notices=()))
+        answer = self._note_opened(opened._replace(notices=()))
         self._send_notices(opened)
         if self._services is not None:
             await self._services.send_commands(opened.session_id)
@@ -185,11 +186,11 @@ class CodexAgent:
     async def resume_session(
         self, request: ResumeSession, client: SessionClient | None = None
     ) -> Json:
-        return self._opened(await self.methods.reopen(request, "resume", client))
+        return self._note_opened(await self.methods.reopen(request, "resume", client))
 
     async def fork_session(self, request: ForkSession, client: SessionClient | None = None) -> Json:
         opened = await self.methods.fork(request, client)
-        return {"sessionId": opened.session_id, **self._opened(opened)}
+        return {"sessionId": opened.session_id, **self._note_opened(opened)}
 
     async def list_sessions(self, request: ListSessions) -> Json:
         return await self.methods.list(request)
@@ -243,11 +244,11 @@ class CodexAgent:
         """Return the methods about sessions, which are imported with the first such request."""
         from codex_acp.adapter.sessions.methods import SessionMethods
 
-        return SessionMethods(self.sessions, self._opener, self.config, self.spawn, self._closed)
+        return SessionMethods(self.sessions, self._opener, self.config, self.spawn, self._on_closed)
 
     # After the answer.
 
-    def _opened(self, opened: OpeningResult) -> Json:
+    def _note_opened(self, opened: OpeningResult) -> Json:
         """Note that a session is open; schedule the steps after the answer, and return it."""
         self.sessions.transcript.opened(opened.session_id, opened.how)
         self._after.add(opened)
@@ -279,7 +280,7 @@ class CodexAgent:
         """Store the open sessions, so that the client can open them again."""
         await asyncio.gather(*map(self._opener.store_unprompted, list(self.sessions)))
 
-    def _answered(self, opened: OpeningResult) -> None:
+    def _send_after_answer(self, opened: OpeningResult) -> None:
         """Send the notices and commands of a session after the answer that opened it."""
         self._send_notices(opened)
         if self._services is not None and opened.session_id in self.sessions:
@@ -389,7 +390,7 @@ class CodexAgent:
             raise not_open(session_id)
         return session
 
-    def _closed(self, session_id: str, reason: str) -> None:
+    def _on_closed(self, session_id: str, reason: str) -> None:
         if self._services is not None:
             self._services.closed(session_id)
         self.sessions.transcript.closed(session_id, reason)
@@ -523,7 +524,7 @@ class CommonMethods:
         """Run and answer a prompt of text that begins before models are loaded."""
 
     @abstractmethod
-    def _opened(self, answer: Json) -> Json:
+    def _answer_to_opening(self, answer: Json) -> Json:
         """Return this version's answer to ``session/new`` and ``session/fork``."""
 
     @abstractmethod
@@ -562,7 +563,9 @@ class CommonMethods:
     # Sessions.
 
     async def new_session(self, request: NewSession) -> Any:
-        return self._answer("NewSession", self._opened(await self._agent.new_session(request)))
+        opened = await self._agent.new_session(request)
+        return self._answer("NewSession", self._answer_to_opening(opened))
 
     async def fork_session(self, request: ForkSession) -> Any:
-        return self._answer("ForkSession", self._opened(await self._agent.fork_session(request)))
+        opened = await self._agent.fork_session(request)
+        return self._answer("ForkSession", self._answer_to_opening(opened))

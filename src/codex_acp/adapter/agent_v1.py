@@ -70,7 +70,7 @@ class AgentInV1(CommonMethods):
 
     # Sessions.
 
-    def _opened(self, answer: Json) -> Json:
+    def _answer_to_opening(self, answer: Json) -> Json:
         return answer
 
     def _quick_new_session(self, params: JsonValue) -> Callable[[], Awaitable[EncodedJson]] | None:

@@ -98,7 +98,7 @@ class AgentInV2(CommonMethods):
 
     # Sessions.
 
-    def _opened(self, answer: Json) -> Json:
+    def _answer_to_opening(self, answer: Json) -> Json:
         session_id = str(answer["sessionId"])
         return {"sessionId": session_id, **self._options(session_id)}
 

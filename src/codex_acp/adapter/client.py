@@ -70,10 +70,10 @@ class Client:
         if self._outflow is None:
             from codex_acp.adapter.outflow import Outflow
 
-            self._outflow = Outflow(self._connection, self._spawn, self._write)
+            self._outflow = Outflow(self._connection, self._spawn, self._render)
         return self._outflow
 
-    def _write(self, event: SessionEvent) -> list[bytes]:
+    def _render(self, event: SessionEvent) -> list[bytes]:
         from codex_acp.wire.codec import encode
 
         if self._version == 1:

@@ -159,7 +159,7 @@ class Config:
         )
         if restore is not None:
             await session.restore(restore)
-        await self._take_over(session, earlier, source)
+        await self._restore_choices(session, earlier, source)
         if first_mode is not None:
             session.first_mode_notices = await self._set_first_mode(session, first_mode)
         seconds = NEW_WAIT_SECONDS if how == "new" else WAIT_SECONDS
@@ -189,7 +189,7 @@ class Config:
         """Forget a session that was closed, except its choices. Idempotent."""
         session = self._sessions.pop(session_id, None)
         if session is not None:
-            session.leave()
+            session.unsubscribe()
             self._kept_choices[session_id] = _Choices(session.settings.tier, session.chosen)
 
     def answer(self, session_id: str) -> dict[str, JsonValue]:
@@ -237,7 +237,7 @@ class Config:
             self._catalogues = Catalogues(codex, self._spawn, lists_changed, self._catalogues)
         return self._catalogues
 
-    async def _take_over(
+    async def _restore_choices(
         self, session: ConfigSession, earlier: _Choices | None, source: str | None
     ) -> None:
         """Restore settings that Codex does not restore: for a load from ``earlier``, for a fork
@@ -430,22 +430,22 @@ class ConfigSession(NotificationSink):
         """Whether the effort comes from a collaboration mode, not from a choice."""
         self._models: tuple[str, ...] = (self.settings.model,)
         self._pending: _PendingChange | None = None
-        self._follow()
+        self._subscribe()
 
     def move(self, catalogues: Catalogues, result: JsonValue) -> Settings:
         """Move to the connection on which the thread was resumed; return the earlier settings."""
         before = self.settings
-        self.leave()
+        self.unsubscribe()
         self._catalogues, self.settings = catalogues, settings_of_thread(result)
-        self._follow()
+        self._subscribe()
         return before
 
-    def leave(self) -> None:
+    def unsubscribe(self) -> None:
         """Unsubscribe from the thread and the directory."""
         self.directory.on_change = None
         self._catalogues.codex.unsubscribe(self.id, self)
 
-    def _follow(self) -> None:
+    def _subscribe(self) -> None:
         self.directory.on_change = lambda: self._on_change(self)
         self._catalogues.codex.subscribe(self.id, self, frozenset({SETTINGS_UPDATED}))
 

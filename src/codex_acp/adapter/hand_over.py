@@ -68,9 +68,9 @@ class HandOver:
         if self._is_busy(session_id, opened):
             return "busy"
         async with self._opener.lock(session_id):
-            return await self._leave_thread(session_id, opened, asker)
+            return await self._unload_session(session_id, opened, asker)
 
-    async def _leave_thread(self, session_id: str, opened: OpenSession, asker: Asker) -> State:
+    async def _unload_session(self, session_id: str, opened: OpenSession, asker: Asker) -> State:
         if self._sessions.open_session(session_id) is not opened:
             return "unknown"
         if self._is_busy(session_id, opened):

@@ -70,7 +70,7 @@ class McpLogins(NotificationSink):
     def session_answered(self, session_id: str, servers: Iterable[str]) -> None:
         """Ask for the logins of ``servers``, now that the client knows the session."""
         for server in servers:
-            self._ask(session_id, server)
+            self._start_login(session_id, server)
 
     def on_notification(self, method: str, params: JsonValue) -> None:
         del method
@@ -78,9 +78,9 @@ class McpLogins(NotificationSink):
             return
         server, session_id = text_at(params, "name"), text_at(params, "threadId")
         if server is not None and session_id is not None and self._is_open(session_id):
-            self._ask(session_id, server)
+            self._start_login(session_id, server)
 
-    def _ask(self, session_id: str, server: str) -> None:
+    def _start_login(self, session_id: str, server: str) -> None:
         if server not in self._shown and self._client_of(session_id).features.elicitation_url:
             self._shown.add(server)
             self._spawn(lambda: self._login(session_id, server))

@@ -48,43 +48,43 @@ UPDATES_PER_WRITE: Final = 64
 _CHUNKS: Final = (TextChunk, ThoughtChunk)
 
 
-Write: TypeAlias = "Callable[[SessionEvent], Sequence[bytes]]"
+Render: TypeAlias = "Callable[[SessionEvent], Sequence[bytes]]"
 """Renders an event as updates, in JSON, of the client's version of ACP."""
 
 
 class _Waiting:
     """An event that waits, with the later pieces of its text."""
 
-    __slots__ = ("event", "pieces", "session_id", "written")
+    __slots__ = ("event", "pieces", "rendered", "session_id")
 
-    def __init__(self, session_id: str, event: SessionEvent, write: Write) -> None:
+    def __init__(self, session_id: str, event: SessionEvent, render: Render) -> None:
         self.session_id = session_id
         self.event = event
         self.pieces: list[str] = []
-        self.written = () if isinstance(event, _CHUNKS) else write(event)
+        self.rendered = () if isinstance(event, _CHUNKS) else render(event)
         """The updates of the event as JSON; none for a chunk, which may still grow."""
 
-    def joined(self, write: Write) -> Sequence[bytes]:
+    def joined(self, render: Render) -> Sequence[bytes]:
         """Return the updates of the event with its whole text, as JSON."""
         if isinstance(self.event, _CHUNKS):
-            return write(with_pieces(self.event, self.pieces))
-        return self.written
+            return render(with_pieces(self.event, self.pieces))
+        return self.rendered
 
     @property
     def size(self) -> int:
         """About how many characters the event takes."""
-        return sum(map(len, self.written)) + sum(map(len, self.pieces))
+        return sum(map(len, self.rendered)) + sum(map(len, self.pieces))
 
 
 class Outflow:
     """The queue of all sessions' events to one client. ``spawn`` runs the task that waits for a
-    slow client; ``write`` renders an event."""
+    slow client; ``render`` renders an event."""
 
-    def __init__(self, side: EitherAgentSide, spawn: Spawn, write: Write) -> None:
+    def __init__(self, side: EitherAgentSide, spawn: Spawn, render: Render) -> None:
         self._side = side
         self._connection = side.connection
         self._outbox = side.connection.outbox
-        self._write_event = write
+        self._render = render
         self._spawn = spawn
         self._waiting: OrderedDict[int, _Waiting] = OrderedDict()
         """The events that wait, oldest first, by number."""
@@ -125,7 +125,7 @@ class Outflow:
         if not isinstance(event, _CHUNKS):
             if self._outbox.paused:
                 return False
-            self._write_all(session_id, self._write_event(event))
+            self._write_all(session_id, self._render(event))
             return True
         message = (session_id, event.message_id, type(event))
         if self._pieces and message == self._message:
@@ -161,22 +161,22 @@ class Outflow:
             if older is not None and replaces(event, self._waiting[older].event):
                 self.unread -= self._waiting.pop(older).size
             self._calls[call] = self._next_number
-        waiting = _Waiting(session_id, event, self._write_event)
+        waiting = _Waiting(session_id, event, self._render)
         self._waiting[self._next_number] = self._last = waiting
         self._next_number += 1
         self.unread += waiting.size
 
     def flush(self) -> None:
         """Write all waiting events, however slow the client is, because an answer follows them."""
-        self._write(len(self._waiting))
+        self._write_waiting(len(self._waiting))
 
     async def drained(self) -> None:
         """Wait until a client that lags has taken most of what was sent. Raises TransportError."""
         while self._waiting or self._outbox.paused:
             await self._side.drain()
-            self._write(UPDATES_PER_WRITE)
+            self._write_waiting(UPDATES_PER_WRITE)
 
-    def _write(self, count: int) -> None:
+    def _write_waiting(self, count: int) -> None:
         for _ in range(min(count, len(self._waiting))):
             number, waiting = self._waiting.popitem(last=False)
             self.unread -= waiting.size
@@ -184,7 +184,7 @@ class Outflow:
                 call = (waiting.session_id, waiting.event.id)
                 if self._calls.get(call) == number:
                     del self._calls[call]
-            self._write_all(waiting.session_id, waiting.joined(self._write_event))
+            self._write_all(waiting.session_id, waiting.joined(self._render))
         if not self._waiting:
             self._last = None
         self._report_full()
@@ -220,7 +220,7 @@ class Outflow:
         try:
             while self._waiting:
                 await self._side.drain()
-                self._write(UPDATES_PER_WRITE)
+                self._write_waiting(UPDATES_PER_WRITE)
         except TransportError:
             logger.debug("%d updates were not sent: the client is gone", len(self._waiting))
             self._waiting.clear()
