@@ -138,7 +138,7 @@ class NetworkConnection:
             try:
                 await session.agent.close_session(session_id)
             finally:
-                self._registry.remove_if_closed(session_id, session)
+                self._registry.remove_if_closed(session)
 
     async def delete_session(self, session_id: str) -> None:
         await self._end_session(session_id, CodexAgent.delete_session)
@@ -163,7 +163,7 @@ class NetworkConnection:
             try:
                 await end(session.agent, session_id)
             finally:
-                self._registry.remove_if_closed(session_id, session)
+                self._registry.remove_if_closed(session)
 
     async def unarchive_session(self, session_id: str) -> None:
         self._must_own(session_id)

@@ -274,10 +274,9 @@ class AcceptedHttpLink:
                 stream.end()
 
     def _stream(self, session: str | None) -> OutgoingStream:
-        found = self._streams.get(session)
-        if found is None:
-            found = self._streams[session] = OutgoingStream(self._size_changed)
-        return found
+        if session not in self._streams:
+            self._streams[session] = OutgoingStream(self._size_changed)
+        return self._streams[session]
 
     def _deliver(self, line: bytes) -> None:
         if self._receiver is not None:

@@ -100,18 +100,18 @@ class Registry:
         if timer is not None:
             timer.cancel()
 
-    def remove(self, session_id: str, session: NetworkSession) -> None:
-        if self.sessions.get(session_id) is session:
-            del self.sessions[session_id]
+    def _remove(self, session: NetworkSession) -> None:
+        if self.sessions.get(session.session_id) is session:
+            del self.sessions[session.session_id]
             self._cancel_end(session)
             session.end()
             self._closed.set()
             self._closed = asyncio.Event()
 
-    def remove_if_closed(self, session_id: str, session: NetworkSession) -> None:
+    def remove_if_closed(self, session: NetworkSession) -> None:
         """Remove a session, unless closing it failed and its agent still has it open."""
-        if session_id not in session.agent.sessions:
-            self.remove(session_id, session)
+        if session.session_id not in session.agent.sessions:
+            self._remove(session)
 
     async def wait_until_unused(self, agent: CodexAgent) -> None:
         while any(session.agent is agent for session in self.sessions.values()):
@@ -171,7 +171,7 @@ class Registry:
             except RpcError as error:
                 logger.info("session %s: %s", session_id, error.message)
             finally:
-                self.remove(session_id, session)
+                self._remove(session)
 
 
 class Owners:
