@@ -157,9 +157,9 @@ class Logins:
         self, codex: AppServerConnection, meta: dict[str, object] | None
     ) -> None:
         key = value_at(meta, API_KEY, "apiKey")
-        if key is None and await _account_type(codex) == "apiKey":
-            return
         if key is None:
+            if await _account_type(codex) == "apiKey":
+                return
             found = (os.environ.get(name, "").strip() for name in API_KEY_VARIABLES)
             key = next(filter(None, found), None)
         if not isinstance(key, str) or not key.strip():

@@ -176,16 +176,15 @@ class HttpApp:
         same time are bounded together."""
         received = 0
 
-        def count_bytes(count: int) -> Refusal | None:
+        def count_bytes(count: int) -> None:
             nonlocal received
             received += count
             self._receiving[token.owner] += count
             if received > limit:
                 reason = f"a message has at most {limit} bytes"
-                return Refusal(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, reason)
+                _refuse(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, reason)
             if self._receiving[token.owner] > 2 * self._access.limits.message_bytes:
-                return Refusal(HTTPStatus.TOO_MANY_REQUESTS, "too much is sent at once")
-            return None
+                _refuse(HTTPStatus.TOO_MANY_REQUESTS, "too much is sent at once")
 
         try:
             return await exchange.body(count_bytes)
@@ -205,20 +204,20 @@ class HttpApp:
         self._connections[connection_id] = _Connection(link, token.owner)
         logger.info("%s has come from %s, HTTP/%s", name, exchange.socket.peer, exchange.version)
         self._hub.registry.spawn(partial(self._run, connection_id, link, token))
+        is_initialized = False
         try:
             answer = await link.initialize(request, body, limits.initialize_seconds)
+            is_initialized = isinstance(decode(answer, default_loads()), Response)
         except TransportError as error:
-            link.end(None)
             raise RequestRefused(Refusal(HTTPStatus.SERVICE_UNAVAILABLE, str(error))) from error
-        except BaseException:
-            link.end(None)
-            raise
+        finally:
+            if not is_initialized:
+                link.end(None)
         headers = [("content-type", JSON)]
-        if not isinstance(decode(answer, default_loads()), Response):
-            link.end(None)
+        if is_initialized:
+            await exchange.answer(HTTPStatus.OK, answer, [*headers, (CONNECTION_ID, connection_id)])
+        else:
             await exchange.answer(HTTPStatus.BAD_REQUEST, answer, headers)
-            return
-        await exchange.answer(HTTPStatus.OK, answer, [*headers, (CONNECTION_ID, connection_id)])
 
     async def _run(self, connection_id: str, link: AcceptedHttpLink, token: Token) -> None:
         try:
@@ -402,9 +401,9 @@ class Exchange:
 
     # The request's body
 
-    async def body(self, count_bytes: Callable[[int], Refusal | None]) -> bytes:
-        """Return the whole body. ``count_bytes`` gets the size of each part, and may refuse it.
-        Raises RequestRefused for a refused part, or a body that comes too slowly."""
+    async def body(self, count_bytes: Callable[[int], None]) -> bytes:
+        """Return the whole body. ``count_bytes`` gets the size of each part. Raises RequestRefused
+        for a body that comes too slowly, and what ``count_bytes`` raises."""
         deadline = asyncio.get_running_loop().time() + BODY_SECONDS
         parts: list[bytes] = []
         try:
@@ -412,9 +411,7 @@ class Exchange:
                 while not self._complete:
                     part = await self._next_part()
                     if part:
-                        refusal = count_bytes(len(part))
-                        if refusal is not None:
-                            raise RequestRefused(refusal)
+                        count_bytes(len(part))
                         parts.append(part)
                         deadline += len(part) / BODY_RATE
                         limit.reschedule(deadline)
