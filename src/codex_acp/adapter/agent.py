@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from codex_acp.adapter.authentication import Logins, Providers
     from codex_acp.adapter.hand_over import HandOver
     from codex_acp.adapter.load_ahead import LoadAhead
-    from codex_acp.adapter.prompts.early_turn import BeginPrompt, EarlyTurn
+    from codex_acp.adapter.prompts.early_turn import BeginEarly, EarlyTurn
     from codex_acp.adapter.server.app_server import AppServer
     from codex_acp.adapter.session.driver import PromptResult
     from codex_acp.adapter.session_client import (
@@ -519,7 +519,7 @@ class CommonMethods:
 
     @abstractmethod
     async def _answer_prompt(
-        self, session_id: str, message: Sequence[TextBlock], begin: BeginPrompt
+        self, session_id: str, message: Sequence[TextBlock], begin: BeginEarly
     ) -> EncodedJson:
         """Run and answer a prompt of text that begins before models are loaded."""
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from codex_acp.acp._generated.v1 import models as v1
     from codex_acp.acp._generated.v1.handlers import AgentRequestHandlers
     from codex_acp.acp.dialects import ExtensionHandler
-    from codex_acp.adapter.prompts.early_turn import BeginPrompt
+    from codex_acp.adapter.prompts.early_turn import BeginEarly
     from codex_acp.adapter.session_client import Json
     from codex_acp.jsonrpc.message import EncodedJson, JsonValue
     from codex_acp.mapping.content import TextBlock
@@ -108,7 +108,7 @@ class AgentInV1(CommonMethods):
         return prompt_response(*done)
 
     async def _answer_prompt(
-        self, session_id: str, message: Sequence[TextBlock], begin: BeginPrompt
+        self, session_id: str, message: Sequence[TextBlock], begin: BeginEarly
     ) -> EncodedJson:
         early = await begin(None)
         from codex_acp.mapping.v1.content import prompt_response

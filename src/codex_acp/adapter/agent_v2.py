@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from codex_acp.acp._generated.v2.handlers import AgentRequestHandlers
     from codex_acp.acp.dialects import ExtensionHandler
     from codex_acp.adapter.agent import AgentMethods, CodexAgent
-    from codex_acp.adapter.prompts.early_turn import BeginPrompt
+    from codex_acp.adapter.prompts.early_turn import BeginEarly
     from codex_acp.adapter.session_client import Json
     from codex_acp.adapter.sessions.session import Session
     from codex_acp.jsonrpc.message import EncodedJson, JsonValue
@@ -181,12 +181,12 @@ class AgentInV2(CommonMethods):
         return self._answer("Prompt", answer)
 
     async def _answer_prompt(
-        self, session_id: str, message: Sequence[TextBlock], begin: BeginPrompt
+        self, session_id: str, message: Sequence[TextBlock], begin: BeginEarly
     ) -> EncodedJson:
         return encode_json(await self._begin_prompt(session_id, message, begin))
 
     async def _begin_prompt(
-        self, session_id: str, blocks: Sequence[Block], begin: BeginPrompt | None = None
+        self, session_id: str, blocks: Sequence[Block], begin: BeginEarly | None = None
     ) -> Json:
         answer = served_answer()
         accepted: asyncio.Future[Json] = asyncio.get_running_loop().create_future()

@@ -116,7 +116,7 @@ class Outflow:
         return self._side.closed
 
     def send(self, session_id: str, event: SessionEvent) -> None:
-        """Send an event behind all that was sent before."""
+        """Send an event after all events that were sent before."""
         if self._waiting or not self._send_now(session_id, event):
             self._queue(session_id, event)
 
@@ -171,7 +171,7 @@ class Outflow:
         self._write_waiting(len(self._waiting))
 
     async def drained(self) -> None:
-        """Wait until a client that lags has taken most of what was sent. Raises TransportError."""
+        """Wait until a client that lags has read most of what was sent. Raises TransportError."""
         while self._waiting or self._outbox.paused:
             await self._side.drain()
             self._write_waiting(UPDATES_PER_WRITE)

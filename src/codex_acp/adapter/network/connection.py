@@ -219,7 +219,7 @@ class NetworkConnection:
             try:
                 self._register(session_id, session)
             except RpcError:
-                session.detach(self.client)  # the client is not told of the session
+                session.detach(self.client)  # the client gets no message of the session
                 try:
                     await finish(asyncio.create_task(self.agent.delete_session(session_id)))
                 except CodexAcpError as error:

@@ -57,7 +57,7 @@ class _AnswerRoute(NamedTuple):
     behind: str | None = None
     """The session whose waiting events are sent before the answer."""
     closes: bool = False
-    """Whether the stream ends behind the answer."""
+    """Whether the stream ends after the answer."""
 
 
 class _Question(NamedTuple):
@@ -405,7 +405,7 @@ class OutgoingStream:
             return KEEP_ALIVE
 
     def end(self) -> None:
-        """End the stream behind the events that wait."""
+        """End the stream after the events that wait."""
         self._ended = True
         self._news.set()
 

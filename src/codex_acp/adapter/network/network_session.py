@@ -260,7 +260,7 @@ class NetworkSession:
 
     @property
     def busy(self) -> bool:
-        """Whether a turn or question is open, so that the session cannot be opened anew."""
+        """Whether a turn or question is open, so that the session cannot be opened again."""
         if self.open_questions > 0:
             return True
         session = self._session
@@ -316,7 +316,7 @@ class NetworkSession:
         self._wake_questions()
 
     def reopen_for(self, client: Client, *, history: bool) -> list[events.SessionEvent]:
-        """Attach ``client``, for which the session is opened anew.
+        """Attach ``client``, for which the session is opened again.
 
         Return the kept events to send behind the answer: for a client that also gets the
         ``history``, only those that no history contains."""

@@ -60,7 +60,7 @@ CLOSE_SECONDS: Final = 1.0
 """Seconds for the closing handshake; then the connection is aborted."""
 
 HEAD_BYTES: Final = 16 * 1024
-"""Bytes of a websocket's handshake at most; a longer one is taken for HTTP."""
+"""Bytes of a websocket's handshake at most; `HttpServer` serves a longer one."""
 
 
 class WebSocketServer:

@@ -30,14 +30,12 @@ OnAccepted: TypeAlias = "Callable[[str], None] | None"
 AskEarly: TypeAlias = "Callable[[str, Sequence[TextBlock], OnAccepted], EarlyTurn | None]"
 """`Sessions.ask_early`: asks for the turn of a session's first prompt."""
 
-BeginPrompt: TypeAlias = "Callable[[OnAccepted], Awaitable[EarlyTurn | None]]"
+BeginEarly: TypeAlias = "Callable[[OnAccepted], Awaitable[EarlyTurn | None]]"
 """Sends ``turn/start`` for a prompt, if that is possible at once; then waits until the modules that
 run the prompt are loaded."""
 
-AnswerPrompt: TypeAlias = (
-    "Callable[[str, Sequence[TextBlock], BeginPrompt], Awaitable[EncodedJson]]"
-)
-"""Calls `BeginPrompt`, runs the prompt, and returns its result in the connection's version."""
+AnswerPrompt: TypeAlias = "Callable[[str, Sequence[TextBlock], BeginEarly], Awaitable[EncodedJson]]"
+"""Calls `BeginEarly`, runs the prompt, and returns its result in the connection's version."""
 
 
 class EarlyTurn:
