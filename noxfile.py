@@ -44,7 +44,7 @@ QUICK = (
 )  # fmt: skip
 """The deterministic core: no Codex, no process, no type checker."""
 
-COMPATIBLE = ("0.147.0", "0.163.0", "0.169.0")
+COMPATIBLE = ("0.147.0", "0.163.0", "0.171.0")
 """The Codex versions that the end-to-end tests must pass with: the oldest that can be read, the
 one of the extra ``codex``, and the newest."""
 

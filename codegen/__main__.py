@@ -10,8 +10,8 @@ from codegen.errors import CodegenError
 from codegen.regen import check, impossible, regenerate, undecided
 
 _DECIDE = """
-The generated code is as the schemas give it, and {} decisions are to be taken: exit code 4, which
-is no failure. Add the lines above; the import, the type check and the tests fail until then. As
+The generated code is as the schemas give it. Decisions to be taken: {} (exit code 4, which is no
+failure). Add the lines above; the import, the type check and the tests fail until then. As
 they stand they decline what is new: see docs/recipes for more. Run this again, then
 `nox -s goldens`, which writes the golden files anew, and read `git diff tests/golden`."""
 

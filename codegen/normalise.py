@@ -54,8 +54,10 @@ class Normaliser:
 
     def _define(self, name: str, schema: Schema) -> Definition:
         doc = schema.get("description", "")
+        is_open = self.open_by_default and name not in self.closed_enums
+        if "enum" in schema and schema.get("type") == "integer" and is_open:
+            return AliasDef(name, {"type": "integer"}, doc)
         if "enum" in schema:
-            is_open = self.open_by_default and name not in self.closed_enums
             return EnumDef(name, tuple(schema["enum"]), is_open, doc)
         members = schema.get("oneOf") or schema.get("anyOf")
         if members:
@@ -274,7 +276,7 @@ class Normaliser:
             values = schema.get("additionalProperties", True)
             inner = {} if values in (True, False) else self.node(values, where)
             return {"type": "object", "additionalProperties": inner}
-        if "enum" in schema:
+        if "enum" in schema and not (kind == "integer" and self.open_by_default):
             return {"$ref": self._hoist(schema, where)}
         return {"type": kind, **{k: schema[k] for k in _KEPT if k in schema}}
 

@@ -52,6 +52,7 @@ RESULTS: dict[str, str] = {
     "configRequirements/read": "ConfigRequirementsReadResponse",
     "externalAgentConfig/import/readHistories": "ExternalAgentConfigImportHistoriesReadResponse",
     "memory/reset": "MemoryResetResponse",
+    "modelProvider/default/set": "ConfigWriteResponse",
     "remoteControl/disable": "RemoteControlDisableResponse",
     "remoteControl/enable": "RemoteControlEnableResponse",
     "remoteControl/status/read": "RemoteControlStatusReadResponse",

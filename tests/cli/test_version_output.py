@@ -23,7 +23,7 @@ def test_it_names_every_version(
     assert main(["--version"]) == 0
     assert capsys.readouterr().out.splitlines() == [
         f"codex-acp-sdk {__version__}",
-        "Codex schema  0.169.0 (npm @openai/codex)",
+        "Codex schema  0.171.0 (npm @openai/codex)",
         "ACP schema    v1 and v2 (npm @agentclientprotocol/sdk 2.4.0)",
         f"Codex binary  9.8.7 at {codex.path} (named by CODEX_PATH)",
     ]

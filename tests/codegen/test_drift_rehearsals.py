@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -176,6 +177,21 @@ def test_from_0_163_to_0_169_a_new_kind_and_what_is_gone_are_named(rehearse: Reh
     assert int(found.report.verdict) == 4
 
 
+def test_from_0_169_to_0_171_a_notification_and_a_call_without_a_known_result_are_named(
+    rehearse: Rehearse,
+) -> None:
+    found = rehearse("0.169.0", "0.171.0")
+    assert found.undecided == {
+        ("notification", "thread/search/partial"),
+        (
+            "server request",
+            "currentTime/read",
+        ),  # gone; stays if `older` still has a version with it
+    }
+    assert "'modelProvider/default/set': '…Response'," in found.report.judged[0].meaning
+    assert int(found.report.verdict) == 4
+
+
 @pytest.mark.parametrize(
     ("steps", "wanted"),
     [
@@ -200,7 +216,7 @@ def test_regen_prints_the_very_line_to_add(
 
 
 @pytest.mark.parametrize(
-    ("before", "after"), [("0.133.0", "0.147.0"), ("0.147.0", "0.163.0"), ("0.163.0", "0.169.0")]
+    ("before", "after"), [*pairwise(("0.133.0", "0.147.0", "0.163.0", "0.169.0", "0.171.0"))]
 )
 def test_today_everything_new_in_these_versions_is_decided(before: str, after: str) -> None:
     report = drift(version(before), version(after), read_ours(ROOT, {}))

@@ -138,7 +138,9 @@ def _nor_does_an_older_one_send_it(folder: Path) -> tuple[dict[str, Protocol], s
     older, used = OLDER_PROTOCOLS(folder)
     direction = "server_requests"
     for version, protocol in older.items():
-        left = tuple(m for m in protocol.methods[direction] if m.wire != "currentTime/read")
+        left = tuple(
+            m for m in protocol.methods[direction] if m.wire != "account/chatgptAuthTokens/refresh"
+        )
         older[version] = replace(protocol, methods={**protocol.methods, direction: left})
     return older, used
 
@@ -175,7 +177,7 @@ def new_request(definitions: Schema) -> None:
 
 def removed_request(definitions: Schema) -> None:
     """A server request that is gone."""
-    gone = _member(definitions, "ServerRequest", "currentTime/read")
+    gone = _member(definitions, "ServerRequest", "account/chatgptAuthTokens/refresh")
     definitions["ServerRequest"]["oneOf"].remove(gone)
 
 
@@ -240,7 +242,7 @@ NEW = (new_request, approval_like, elicitation_like, new_mode, new_kind, new_dec
 EDITS = (*NEW, removed_request)
 
 UNDECIDED = [
-    "vault/open is UNROUTED", "case VaultOpen():", "currentTime/read is gone",
+    "vault/open is UNROUTED", "case VaultOpen():", "account/chatgptAuthTokens/refresh is gone",
     "ELICITATION_MODES: the value iris", "COMMAND_KINDS: the value robotCommand",
     'case "robotCommand":', "COMMAND_DECISIONS: the value acceptTomorrow",
 ]  # fmt: skip
@@ -251,14 +253,14 @@ ROWS = ["'vault/open'", "'iris'", "'robotCommand'", "'acceptTomorrow'"]
 
 TYPE_ERRORS = [
     ("refusals.py", "Missing key", '"vault/open"'),
-    ("refusals.py", "Extra key", '"currentTime/read"'),
-    ("classify.py", 'no attribute "CurrentTimeRead"'),
+    ("refusals.py", "Extra key", '"account/chatgptAuthTokens/refresh"'),
+    ("classify.py", 'no attribute "AccountChatgptAuthTokensRefresh"'),
     ("classify.py", "VaultOpen", 'expected "Never"'),
     ("classify.py", "Literal['robotCommand']"),
     ("classify.py", '"IrisMcpServerElicitationRequestParams"; expected "Never"'),
     ("grants.py", "Literal['acceptTomorrow']"),
     ("table.py", "Missing key", '"vault/open"'),
-    ("table.py", "Extra key", '"currentTime/read"'),
+    ("table.py", "Extra key", '"account/chatgptAuthTokens/refresh"'),
     ("table.py", "Missing key", '"iris"'),
     ("table.py", "Missing key", '"robotCommand"'),
     ("table.py", "Missing key", '"acceptTomorrow"'),
@@ -371,7 +373,7 @@ def test_1_2_what_moves_upstream_is_named_by_regen(
 
 
 def test_1_2_what_is_gone_upstream_stops_the_import(tree: Tree) -> None:
-    assert "cannot import name 'CurrentTimeRead'" in tree.after(*EDITS).imported()
+    assert "cannot import name 'AccountChatgptAuthTokensRefresh'" in tree.after(*EDITS).imported()
 
 
 def test_1_2_what_moves_upstream_fails_the_type_check(tree: Tree, cache: Path) -> None:

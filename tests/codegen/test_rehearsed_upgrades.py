@@ -87,7 +87,7 @@ def after(edit: Edit | None = None) -> SchemaFiles:
     if edit is not None:
         for key in CODEX_FILES:
             edit(files[key]["definitions"])
-    return SchemaFiles({"codex": "0.170.0" if edit else "0.169.0"}, files)
+    return SchemaFiles({"codex": "0.172.0" if edit else "0.171.0"}, files)
 
 
 @cache
@@ -95,7 +95,7 @@ def older() -> tuple[dict[str, Protocol], set[str]]:
     """The pinned older versions, and the newest as one of them."""
     protocols, used = regen.older_protocols()
     newest = codex.load(*after().files.values(), strict=False, used=used)
-    return {**protocols, "0.169.0": newest}, used
+    return {**protocols, "0.171.0": newest}, used
 
 
 def generated(edit: Edit) -> Protocol:

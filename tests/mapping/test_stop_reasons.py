@@ -20,6 +20,7 @@ STOPS = {
     "contextWindowExceeded": "max_tokens",
     "sessionBudgetExceeded": "max_turn_requests",
     "tooManyDenials": "max_turn_requests",
+    "bioPolicy": "refusal",
     "cyberPolicy": "refusal",
     "misalignmentPolicyViolation": "refusal",
     "inferenceHookDenied": "refusal",

@@ -365,6 +365,14 @@ def test_a_value_that_a_lenient_read_left_out_reads_as_its_default() -> None:
     assert "load_session" not in read.__dict__
 
 
+@pytest.mark.parametrize("version", [1, 2])
+def test_an_integer_that_the_schema_does_not_list_is_read(version: int) -> None:
+    block = {"mode": "block", "reason": {"kind": "cyber"}, "version": version}
+    read = codex.AgentMessageModeration.model_validate({"moderated": True, "display": block})
+    assert isinstance(read.display, codex.BlockAgentMessageDisplay)
+    assert read.display.version == version
+
+
 def test_a_model_validates_without_introspection() -> None:
     for cls in (codex.ProjectDeleteParams, codex.ProjectDeleteResponse):
         cls.__pydantic_validator__, cls.__pydantic_serializer__  # noqa: B018

@@ -317,6 +317,7 @@ UNWANTED_FAMILIES: Final[dict[str, str]] = {
     "thread/queue/": _OTHER_PRODUCT,
     "thread/readState/": _OTHER_PRODUCT,
     "thread/realtime/": "belongs to realtime voice, which this agent never starts",
+    "thread/search/": _NO_REQUEST,
     "thread/section/": _OTHER_PRODUCT,
     "windows": "belongs to the sandbox of Windows, where this agent does not run",
 }

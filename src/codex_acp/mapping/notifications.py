@@ -112,6 +112,7 @@ NOTIFICATION_HANDLERS: NotificationHandlers = {
     "configWarning": messages.config_warning,
     "fuzzyFileSearch/sessionUpdated": _UNWANTED,
     "fuzzyFileSearch/sessionCompleted": _UNWANTED,
+    "thread/search/partial": _UNWANTED,
     "thread/realtime/started": _UNWANTED,
     "thread/realtime/itemAdded": _UNWANTED,
     "thread/realtime/item/started": _UNWANTED,

@@ -96,6 +96,7 @@ _STOPS: dict[str, events.StopReason] = {
     "contextWindowExceeded": "max_tokens",
     "sessionBudgetExceeded": "max_turn_requests",
     "tooManyDenials": "max_turn_requests",
+    "bioPolicy": "refusal",  # since Codex 0.171
     "cyberPolicy": "refusal",
     "misalignmentPolicyViolation": "refusal",
     "inferenceHookDenied": "refusal",  # since Codex 0.169
