@@ -61,7 +61,9 @@ def command(text: str = "ls -l") -> CommandApproval:
     return CommandApproval(request)
 
 
-def tool(server: str = "notes", persist: object = None) -> McpToolApproval:
+def tool(
+    server: str = "notes", persist: object = None, environment: str | None = None
+) -> McpToolApproval:
     params = {
         "threadId": "t",
         "turnId": "u",
@@ -75,8 +77,9 @@ def tool(server: str = "notes", persist: object = None) -> McpToolApproval:
     assert isinstance(request, McpServerElicitationRequest)
     assert isinstance(request.params, McpFormElicitationParams)
     item = McpToolCallThreadItem(
-        id="i", server=server, tool="act", arguments={}, status="inProgress"
-    )
+        id="i", server=server, tool="act", arguments={}, status="inProgress",
+        environment_id=environment,
+    )  # fmt: skip
     return McpToolApproval(request, request.params, item)
 
 
@@ -169,6 +172,14 @@ async def test_6_2_trust_has_no_opinion_of_other_servers_and_of_what_is_no_tool_
     assert await policy.decide(question(command())) is None
     without = replace(question(tool()), offered=(Always(),))
     assert await policy.decide(without) is None
+
+
+async def test_6_2_trust_in_a_server_is_none_in_that_of_an_environment_with_its_name() -> None:
+    asked = question(tool(environment="box"))
+    assert await trust_mcp_servers({"notes"}).decide(asked) is None
+    assert await trust_mcp_servers({"notes@box"}).decide(asked) == Allow(Once())
+    assert await trust_mcp_servers({"notes@box"}).decide(question(tool())) is None
+    assert asked.digest != question(tool()).digest
 
 
 def test_one_string_is_no_collection_of_servers() -> None:

@@ -82,6 +82,7 @@ def test_2_7_a_genuine_tool_approval_is_believed_and_shown_from_the_item() -> No
         {"serverName": "other"},
         {"serverName": "Notes"},
         {"serverName": "notes "},
+        {"environmentId": "box"},
     ],
     ids=str,
 )
@@ -89,6 +90,15 @@ def test_2_7_a_forged_tool_approval_is_declined(changes: dict[str, Any]) -> None
     items = running(mcp_item(arguments=ARGS))
     assert is_believed(tool_approval(ARGS), items)
     assert not is_believed(tool_approval(ARGS, **changes), items)
+
+
+def test_2_7_a_server_that_an_environment_registered_is_another_one_of_its_name() -> None:
+    items = running(mcp_item(arguments=ARGS) | {"environmentId": "box"})
+    assert not is_believed(tool_approval(ARGS), items)
+    assert not is_believed(tool_approval(ARGS, environmentId="other"), items)
+    assert is_believed(tool_approval(ARGS, environmentId="box"), items)
+    items.apply(item_started(mcp_item("second", ARGS)))
+    assert picked(tool_approval(ARGS), items) == "second"
 
 
 def test_2_7_a_claim_outside_a_running_turn_is_declined() -> None:

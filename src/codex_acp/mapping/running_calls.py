@@ -383,7 +383,7 @@ def _subject(item: ToolItem) -> tuple[object, ...]:
     if isinstance(item, models.FileChangeThreadItem):
         return (plain(item.changes),)
     if isinstance(item, models.McpToolCallThreadItem):
-        return item.server, item.tool, plain(item.arguments)
+        return item.server, item.environment_id, item.tool, plain(item.arguments)
     return (type(item),)
 
 

@@ -25,7 +25,7 @@ from codex_acp.codex.approvals.grants import (
     allows,
     arguments_of,
 )
-from codex_acp.codex.approvals.running_items import created_paths, removed_paths
+from codex_acp.codex.approvals.running_items import created_paths, full_server_name, removed_paths
 from codex_acp.mapping.content import CallContent, Location, TextBlock
 from codex_acp.mapping.events import (
     CallKind,
@@ -145,7 +145,8 @@ def _label(grant: Grant, approval: classes.ApprovalRequest) -> str:
 def _reach(approval: classes.ApprovalRequest) -> str:
     match approval:
         case classes.McpToolApproval(item=call) | classes.McpToolQuestion(item=call):
-            return f"every call of {inline(f'{call.server}/{call.tool}', None)}, any arguments"
+            tool = f"{full_server_name(call.server, call.environment_id)}/{call.tool}"
+            return f"every call of {inline(tool, None)}, any arguments"
         case classes.CommandApproval(request=request) if request.params.network_approval_context:
             return f"connections to {inline(request.params.network_approval_context.host, None)}"
         case classes.CommandApproval() | classes.LegacyCommandApproval():
@@ -168,7 +169,8 @@ def identity_of(approval: classes.ApprovalRequest) -> ToolIdentity:
         case classes.PermissionsApproval():
             return ToolIdentity(kind="permissions", name="permissions")
         case classes.McpToolApproval(item=call) | classes.McpToolQuestion(item=call):
-            return ToolIdentity(kind="mcp_tool", name=f"{call.server}/{call.tool}")
+            server = full_server_name(call.server, call.environment_id)
+            return ToolIdentity(kind="mcp_tool", name=f"{server}/{call.tool}")
         case _:
             assert_never(approval)
 
@@ -233,7 +235,8 @@ def _title(approval: classes.ApprovalRequest, looks: Looks) -> tuple[str, CallKi
         case classes.PermissionsApproval():
             return f"Give the turn permissions: {_permissions(approval, looks)}", "other"
         case classes.McpToolApproval(item=call) | classes.McpToolQuestion(item=call):
-            return f"{inline(call.server)}: call {inline(call.tool)}", "other"
+            server = full_server_name(call.server, call.environment_id)
+            return f"{inline(server)}: call {inline(call.tool)}", "other"
         case _:
             assert_never(approval)
 
@@ -302,7 +305,9 @@ def _raw_input(approval: classes.ApprovalRequest, looks: Looks) -> dict[str, obj
         return raw
     name = "reason"
     if isinstance(approval, classes.McpToolApproval | classes.McpToolQuestion):
-        name = f"{server_name(approval.item.server)} says"  # nothing proves that Codex wrote it
+        item = approval.item
+        server = full_server_name(item.server, item.environment_id)
+        name = f"{server_name(server)} says"  # nothing proves that Codex wrote it
     return {**raw, name: reason}
 
 
@@ -357,7 +362,8 @@ def reason_shown(approval: classes.ApprovalRequest) -> str | None:
     if not reason:
         return None
     if isinstance(approval, classes.McpToolApproval | classes.McpToolQuestion):
-        return quoted_words(approval.item.server, reason)
+        item = approval.item
+        return quoted_words(full_server_name(item.server, item.environment_id), reason)
     return f"Reason given:\n{quotation(reason)}"
 
 

@@ -38,6 +38,7 @@ from codex_acp._urls import AllowedUrl, RefusedUrl, allowed_url
 from codex_acp.acp.form_answers import InvalidContent, too_large, validate
 from codex_acp.codex._generated import models
 from codex_acp.codex.approvals import classify as classes
+from codex_acp.codex.approvals.running_items import full_server_name
 from codex_acp.errors import MisuseError
 from codex_acp.routing import forms
 from codex_acp.routing.display import (
@@ -224,6 +225,10 @@ class ElicitationReply:
 # --- from Codex --------------------------------------------------------------------------------
 
 
+def _server_of(params: FormParams | models.McpUrlElicitationParams) -> str:
+    return full_server_name(params.server_name, params.environment_id)
+
+
 def form_elicitation(params: FormParams) -> FormElicitation | forms.Unrepresentable:
     """Return the form of an MCP server, or why ACP cannot carry it."""
     if _claims_approval(params.meta):
@@ -234,7 +239,7 @@ def form_elicitation(params: FormParams) -> FormElicitation | forms.Unrepresenta
         form = forms.acp_form_of_json(params.requested_schema)
     if isinstance(form, forms.Unrepresentable):
         return form
-    return FormElicitation(form, params.server_name, params.message)
+    return FormElicitation(form, _server_of(params), params.message)
 
 
 def url_elicitation(
@@ -246,7 +251,7 @@ def url_elicitation(
     url = allowed_url(params.url)
     if isinstance(url, RefusedUrl):
         return url
-    return UrlElicitation(url, params.server_name, params.message)
+    return UrlElicitation(url, _server_of(params), params.message)
 
 
 def user_input_elicitation(
@@ -403,10 +408,10 @@ def elicitation_for(
     make: Callable[[], AskedElicitation | forms.Unrepresentable | RefusedUrl]
     match wanted:
         case classes.McpForm(params=form):
-            question = f"{server_name(form.server_name)} asks: {_cut(form.message)}"
+            question = f"{server_name(_server_of(form))} asks: {_cut(form.message)}"
             make = partial(form_elicitation, form)
         case classes.McpUrl(params=page):
-            question = f"{server_name(page.server_name)} wants a page opened: {_cut(page.url)}"
+            question = f"{server_name(_server_of(page))} wants a page opened: {_cut(page.url)}"
             can_ask, ability = client.elicitation_url, "open pages for an agent"
             make = partial(url_elicitation, page)
         case classes.UserInput(request=request):

@@ -24,7 +24,7 @@ from codex_acp.codex._generated.server_requests import (
     ItemToolRequestUserInput,
     McpServerElicitationRequest,
 )
-from codex_acp.codex.approvals.running_items import same_call
+from codex_acp.codex.approvals.running_items import full_server_name, same_call
 from codex_acp.wire.codec import same_json
 from codex_acp.wire.model import UnknownValue, UnknownVariant
 
@@ -248,7 +248,9 @@ def _claimed_approval(
     """Classify a request that claims to be an approval, and is one only if Codex's own items prove
     it: an MCP server can make the claim, too (contract 2.7)."""
     params, kind = request.params, meta[APPROVAL_KIND]
-    server = getattr(params, "server_name", "an MCP server")
+    server = "an MCP server"
+    if not isinstance(params, UnknownVariant):
+        server = full_server_name(params.server_name, params.environment_id)
     if kind != TOOL_CALL:
         return Refused(request, f"{server}: an approval of the unknown kind {_quoted(kind)}")
     if not isinstance(params, models.McpFormElicitationParams):
@@ -259,7 +261,7 @@ def _claimed_approval(
         return Refused(request, f"{server}: claims to be a tool approval outside a running turn")
     calls = [
         running.item
-        for running in items.mcp_calls(params.thread_id, params.turn_id, params.server_name)
+        for running in items.mcp_calls(params.thread_id, params.turn_id, server)
         if isinstance(running.item, models.McpToolCallThreadItem)
         and _is_claimed(running.item, meta)
     ]

@@ -46,6 +46,7 @@ from codex_acp.codex.approvals.grants import (
     RememberPrefix,
     Session,
 )
+from codex_acp.codex.approvals.running_items import full_server_name
 from codex_acp.errors import MisuseError
 from codex_acp.wire.model import UnknownVariant
 
@@ -211,7 +212,8 @@ class _TrustMcpServers(Policy):
         approval = question.approval
         if not isinstance(approval, McpToolApproval | McpToolQuestion):
             return None
-        if approval.item.server not in self.names:
+        item = approval.item
+        if full_server_name(item.server, item.environment_id) not in self.names:
             return None
         preferred: tuple[Grant, ...] = (Session(), Once()) if self.persist else (Once(),)
         grant = next((g for g in preferred if g in question.offered), None)
@@ -226,7 +228,8 @@ class _TrustMcpServers(Policy):
 
 
 def trust_mcp_servers(names: Collection[str], *, persist: bool = False) -> Policy:
-    """Let the tools of these MCP servers run, by their names in Codex's configuration.
+    """Let the tools of these MCP servers run, by their names in Codex's configuration. A server
+    that an environment registered is another one: ``name@environment``.
 
     Allows only calls that Codex itself reports as running (contract 2.7), each once; with
     ``persist`` for the session if Codex offers that. Never answers the servers' forms or pages:

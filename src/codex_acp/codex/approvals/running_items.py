@@ -191,8 +191,8 @@ class Items:
         return self._items.get((thread_id, item_id))
 
     def mcp_calls(self, thread_id: str, turn_id: str, server: str) -> list[RunningItem]:
-        """Return the server's running calls in a turn that no approval is about, oldest first.
-        Leaves out parallel calls that share an id."""
+        """Return the running calls of a server (`full_server_name`) in a turn that no approval is
+        about, oldest first. Leaves out parallel calls that share an id."""
         return [
             running
             for (thread, _), running in self._items.items()
@@ -201,7 +201,7 @@ class Items:
             and not running.asked
             and not running.shared
             and isinstance(running.item, models.McpToolCallThreadItem)
-            and running.item.server == server
+            and full_server_name(running.item.server, running.item.environment_id) == server
         ]
 
     def ancestors_of(self, thread_id: str) -> list[str]:
@@ -220,12 +220,19 @@ class Items:
         return [thread_id, *self.ancestors_of(thread_id)][-1]
 
 
+def full_server_name(server: str, environment: str | None) -> str:
+    """Return the name of an MCP server, with the environment that registered it, if one did:
+    ``name@environment``. Two servers may have one name; Codex allows no ``@`` in it."""
+    return server if environment is None else f"{server}@{environment}"
+
+
 def same_call(one: models.ThreadItem, other: models.ThreadItem) -> bool:
     """Return whether two items are a call of one MCP tool with the same arguments."""
     return (
         isinstance(one, models.McpToolCallThreadItem)
         and isinstance(other, models.McpToolCallThreadItem)
-        and (one.server, one.tool) == (other.server, other.tool)
+        and (one.server, one.environment_id, one.tool)
+        == (other.server, other.environment_id, other.tool)
         and same_json(one.arguments, other.arguments)
     )
 
