@@ -57,22 +57,10 @@ class LineFramer:
                 return []
             self._skipping = False
             data = data[end + 1 :]
-        # The test is faster than a split that finds nothing, as in a piece of a long line.
-        parts = data.split(b"\n") if b"\n" in data else [data]
-        rest = parts.pop()
-        if len(parts) == 1 and not (rest or self.pending):
-            line = parts[0]
-            if line.endswith(b"}") and len(line) <= self.limit:
-                return [line]  # the usual chunk, exactly one line, needs no further checks
-        joined = False
+        *parts, rest = data.split(b"\n")
         if parts and self.pending:
-            joined = True
             parts[0] = self._join_pieces(parts[0])
-        lines: list[bytes | TooLong]
-        if b"\r" in data or joined or len(data) > self.limit:
-            lines = self._checked(parts)
-        else:
-            lines = [part for part in parts if part and not part.isspace()]
+        lines = self._checked(parts)
         if rest:
             self.pending += len(rest)
             if len(rest) >= SMALL_PIECE:  # in a growing buffer it would be copied again and again

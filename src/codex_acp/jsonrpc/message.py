@@ -218,10 +218,6 @@ def _is_id(value: object) -> TypeGuard[RequestId]:
     return type(value) is int or type(value) is str
 
 
-_METHOD_CACHE_SIZE: Final = 512
-"""Cached methods: more than both protocols have. Bounded, because a peer may invent methods."""
-
-
 def encode_json(value: JsonValue) -> EncodedJson:
     """Serialise a plain value. Infinity (1e400 is decoded so) becomes null, as in a model. Raises
     ValueError for NaN, TypeError for a value that is not JSON."""
@@ -245,16 +241,13 @@ def encode_request(
     request_id: RequestId, method: str, params: EncodedJson | None, *, version: bool
 ) -> bytes:
     """Return a request line; ``params`` None leaves the member out."""
-    head = _id_head(request_id, version) + b"," + _method(method)
-    return head + b"}\n" if params is None else _with_params(head, params)
+    head = b'%b,"method":%b' % (_id_head(request_id, version), json.dumps(method).encode())
+    return _with_params(head, params)
 
 
 def encode_notification(method: str, params: EncodedJson | None, *, version: bool) -> bytes:
     """Return a notification line; ``params`` None leaves the member out."""
-    head = notification_head(method, version)
-    if params is None:
-        return head + b"}\n"
-    return _with_params(head, params)
+    return _with_params(notification_head(method, version), params)
 
 
 def encode_result(request_id: RequestId, result: EncodedJson, *, version: bool) -> bytes:
@@ -286,19 +279,16 @@ def _id_head(request_id: RequestId | None, version: bool) -> bytes:
     return b'%b"id":%b' % (head, json.dumps(request_id).encode())
 
 
-@lru_cache(maxsize=_METHOD_CACHE_SIZE)
-def _method(method: str) -> bytes:
-    return b'"method":%b' % json.dumps(method).encode()
-
-
-@lru_cache(maxsize=_METHOD_CACHE_SIZE)
+@lru_cache(maxsize=512)  # more than both protocols have, and bounded
 def notification_head(method: str, version: bool) -> bytes:
     """Return the line of a notification up to its params."""
-    return (_VERSION if version else b"{") + _method(method)
+    return b'%b"method":%b' % (_VERSION if version else b"{", json.dumps(method).encode())
 
 
-def _with_params(head: bytes, params: EncodedJson) -> bytes:
-    return b"".join((head, b',"params":', _one_line(params), b"}\n"))
+def _with_params(head: bytes, params: EncodedJson | None) -> bytes:
+    if params is None:
+        return head + b"}\n"
+    return b'%b,"params":%b}\n' % (head, _one_line(params))
 
 
 def _one_line(value: bytes) -> bytes:
