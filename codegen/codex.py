@@ -84,7 +84,8 @@ def load(
             params, is_nullable = _params(member)
             result = None
             if direction.endswith("requests"):
-                result = results.pop(wire, None) or _paired(params)
+                by_name = (params or "").removesuffix("Params") + "Response"
+                result = results.pop(wire, None) or by_name
                 if result not in definitions:
                     unpaired.append(wire)
                     result = None
@@ -102,7 +103,9 @@ def load(
     if strict:
         _check_results(results, unpaired)
         namer.check_overrides_used()
-        _check_enums(definitions)
+        unknown = sorted(overrides.CLOSED_ENUMS - definitions.keys())
+        if unknown:
+            raise UnusedOverride(f"CLOSED_ENUMS that the schema does not define: {unknown}")
     return Protocol("codex", normaliser.out, methods)
 
 
@@ -118,12 +121,6 @@ def _check_results(left: dict[str, str], unpaired: list[str]) -> None:
         )
 
 
-def _check_enums(definitions: dict[str, Schema]) -> None:
-    unknown = sorted(overrides.CLOSED_ENUMS - definitions.keys())
-    if unknown:
-        raise UnusedOverride(f"CLOSED_ENUMS that the schema does not define: {unknown}")
-
-
 def _params(member: Schema) -> tuple[str | None, bool]:
     params = member["properties"].get("params")
     if params is None or params.get("type") == "null":
@@ -135,8 +132,3 @@ def _params(member: Schema) -> tuple[str | None, bool]:
     if ref is None:
         raise CodegenError(f"params of {member} are no reference")
     return ref, False
-
-
-def _paired(params: str | None) -> str:
-    """The response that goes with these params by its name."""
-    return (params or "").removesuffix("Params") + "Response"

@@ -101,7 +101,8 @@ def _codex(
     fetched = fetch_codex(version, _folder(work, "codex"), progress)
     files = codex_bundles(fetched, _folder(work, "run"), progress)
     before = next(s for s in sources if CODEX_FILES[0] in s["files"])
-    kept = [s for s in sources if s is before or s["version"] != version or _is_acp(s)]
+    acp = [s for s in sources if any(key.startswith("acp/") for key in s["files"])]
+    kept = [s for s in sources if s is before or s["version"] != version or s in acp]
     if before["version"] != version:
         kept.append(_as_older(before, old, new))
     entry = _entry(fetched, CODEX_COMMAND, files)
@@ -153,10 +154,6 @@ def _in_place_of(before: Source | None, entry: Source, sources: list[Source]) ->
         return [*sources, entry]
     is_same = all(before[key] == entry[key] for key in ("version", "files"))
     return [s if s is not before or is_same else entry for s in sources]
-
-
-def _is_acp(source: Source) -> bool:
-    return any(key.startswith("acp/") for key in source["files"])
 
 
 def _as_older(source: Source, old: Path, new: Path) -> Source:

@@ -111,15 +111,12 @@ def _drop_invalid_items(annotation: ast.expr) -> ast.expr:
     return ast.Subscript(annotation.value, item, ast.Load())
 
 
-def _is_any(annotation: ast.expr) -> bool:
-    return isinstance(annotation, ast.Name) and annotation.id == "Any"
-
-
 def _field(attribute: str, statement: ast.AnnAssign, field: FieldDef) -> ast.AnnAssign:
     bare, keywords = _metadata(statement.annotation)
     default, is_present = default_of(field)
     marks: list[str] = []
-    if _is_any(_without_none(bare)) or (field.required and not is_nullable(field.node)):
+    is_any = ast.unparse(_without_none(bare)) == "Any"
+    if is_any or (field.required and not is_nullable(field.node)):
         bare = _without_none(bare)
     elif is_present and not is_nullable(field.node):
         if default is None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, Final, Literal, NamedTuple, TypedDict, assert_never
+from typing import Any, Final, NamedTuple, TypedDict, assert_never
 
 from codex_acp.acp.capabilities import ClientFeatures
 from codex_acp.codex._generated.methods import MODELS, SERVER_NOTIFICATIONS, SERVER_REQUESTS
@@ -318,11 +318,7 @@ def table_as_markdown() -> str:
     return "\n".join(lines) + "\n"
 
 
-_ROUTES: Final[tuple[Literal["approval", "elicitation", "decline"], ...]] = (
-    "approval",
-    "elicitation",
-    "decline",
-)
+_ROUTES: Final[tuple[RouteName, ...]] = ("approval", "elicitation", "decline")
 
 
 class _TableRow(TypedDict):
@@ -389,7 +385,7 @@ def _row(sample: Sample) -> CatalogueRow:
         shown=shown,
         options=options,
         negative=_reply(refusal(request.method, request.params, _REASON)),
-        cancelling=_cancelling(request) if asked else None,
+        cancelling=_reply(cancelled(request.method, request.params, _REASON)) if asked else None,
     )
 
 
@@ -407,10 +403,6 @@ def _shown(routed: Route) -> tuple[RouteName, str, tuple[CatalogueOption, ...]]:
             return "decline", f"{told}{routed.reason}", ()
         case _:
             assert_never(routed)
-
-
-def _cancelling(request: ServerRequest) -> object:
-    return _reply(cancelled(request.method, request.params, _REASON))
 
 
 def _reply(reply: object) -> object:

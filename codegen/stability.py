@@ -59,18 +59,13 @@ def _shape(field: FieldDef) -> tuple[object, ...]:
     return (field.node, field.required, *marks)
 
 
-def unstable_fields(definition: Definition) -> tuple[str, ...]:
-    """Wire names of the fields that the stable schema does not have."""
-    fields = definition.fields if isinstance(definition, ClassDef) else ()
-    return tuple(field.wire for field in fields if field.experimental)
-
-
 def containing(protocol: Protocol) -> frozenset[str]:
     """Stable definitions that hold something unstable, however deep: read otherwise without it."""
     found = {
         name
         for name, definition in protocol.definitions.items()
-        if unstable_fields(definition) or references(definition) & protocol.experimental
+        if references(definition) & protocol.experimental
+        or (isinstance(definition, ClassDef) and any(f.experimental for f in definition.fields))
     }
     while True:
         more = {n for n, d in protocol.definitions.items() if references(d) & found} - found

@@ -65,9 +65,11 @@ def require_true() -> None:
     """Raise IncompleteTable that names each row of the table which is not true."""
     tables: Mapping[str, Mapping[str, AnyRow]] = TABLES
     sent = {name for name, rows in tables.items() if not isinstance(next(iter(rows.values())), Row)}
-    asked = {type(a) for a, _ in _approvals()}
+    routes = map(_routed, samples())
+    asked = {type(routed.approval) for routed in routes if isinstance(routed, Approval)}
+    decided = {table for table, _ in DECISIONS.values()}
     unseen = [f"add a sample of {c.__name__}" for c in set(get_args(ApprovalRequest)) - asked]
-    unseen += [f"say in codegen/true_rows.py who sends {n}" for n in sent ^ {*_lists()}]
+    unseen += [f"say in codegen/true_rows.py who sends {n}" for n in sent ^ decided]
     wrong = [
         f"mend the row for {key!r}: {problem}"
         for name, rows in tables.items()
@@ -102,10 +104,6 @@ def happens() -> Mapping[Key, set[Outcome]]:
     return found
 
 
-def _lists() -> set[str]:
-    return {table for table, _ in DECISIONS.values()}
-
-
 def _name(outcome: Outcome) -> str:
     field, what = outcome
     return f"{field} {getattr(what, '__name__', what)}"
@@ -113,14 +111,6 @@ def _name(outcome: Outcome) -> str:
 
 def _routed(sample: Sample) -> Route:
     return route(sample.request, RoutingContext(sample.items, sample.client, {SESSION}))
-
-
-def _approvals() -> Iterator[tuple[ApprovalRequest, tuple[Grant, ...]]]:
-    """Every approval of the samples, and the grants that it offers."""
-    for sample in samples():
-        routed = _routed(sample)
-        if isinstance(routed, Approval):
-            yield routed.approval, routed.offered.grants
 
 
 def _rows_of(asked: Any) -> Iterator[Key]:
