@@ -75,7 +75,7 @@ class AgentSession:
         self.commands: tuple[types.AvailableCommand, ...] = ()
         self.title: str | None = None
         self.usage: types.UsageUpdateSessionUpdate | None = None
-        self.run: RunningPrompt | None = None
+        self.prompt: RunningPrompt | None = None
         self.listeners: list[Callable[[Update], None]] = []
         self._between_prompts = Record()
         """Tool calls of permission requests that arrive while no prompt runs."""
@@ -96,8 +96,8 @@ class AgentSession:
         if self.replaying:
             self.history.append(update)
             return
-        if self.run is not None and self.run.sent and not self.run.done:
-            self.run.take(update)
+        if self.prompt is not None and self.prompt.sent and not self.prompt.done:
+            self.prompt.take(update)
         for listener in tuple(self.listeners):
             try:
                 listener(update)
@@ -110,7 +110,7 @@ class AgentSession:
         self.options.ended()
 
     def _tool_call(self, request: types.RequestPermissionRequest) -> ToolCall:
-        record = self._between_prompts if self.run is None else self.run.record
+        record = self._between_prompts if self.prompt is None else self.prompt.record
         return record.take_tool_call(request.tool_call)
 
 

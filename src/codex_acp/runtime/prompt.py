@@ -156,7 +156,7 @@ class Prompt:
     """
 
     def __init__(self, run: RunningPrompt) -> None:
-        self._run = run
+        self._running = run
 
     def __repr__(self) -> str:
         return f"Prompt(stop_reason={self.stop_reason!r})"
@@ -164,17 +164,17 @@ class Prompt:
     @property
     def stop_reason(self) -> StopReason | None:
         """Why the agent stopped; None while the prompt runs."""
-        return None if self._run.response is None else self._run.response.stop_reason
+        return None if self._running.response is None else self._running.response.stop_reason
 
     @property
     def tool_calls(self) -> Mapping[str, ToolCall]:
         """All tool calls so far by their ids, with their latest updates."""
-        return self._run.record.tool_calls
+        return self._running.record.tool_calls
 
     @property
     def messages(self) -> tuple[str, ...]:
         """Return the agent's messages so far."""
-        return self._run.record.messages
+        return self._running.record.messages
 
     def cancel(self) -> None:
         """Ask the agent to stop, and answer its open questions with "cancelled".
@@ -182,29 +182,27 @@ class Prompt:
         Go on iterating: the agent may send more updates before it ends the prompt with the stop
         reason ``cancelled``.
         """
-        self._run.cancel()
+        self._running.cancel()
 
     async def result(self) -> PromptResult:
         """Read the remaining updates; return the result. Raises the error that ended the prompt."""
-        while await self._run.next() is not None:
+        while await self._running.next() is not None:
             pass
-        assert self._run.response is not None
-        return self._run.record.result(self._run.response)
+        assert self._running.response is not None
+        return self._running.record.result(self._running.response)
 
     async def aclose(self) -> None:
         """Cancel the prompt if it runs, and wait until the agent has stopped, at most 10 s."""
-        if self._run.done:
-            self._run.stop_reading()
-            return
-        self._run.stop_reading()
-        with anyio.CancelScope(shield=True):
-            await self._run.ended()
+        self._running.stop_reading()
+        if not self._running.done:
+            with anyio.CancelScope(shield=True):
+                await self._running.ended()
 
     def __aiter__(self) -> Self:
         return self
 
     async def __anext__(self) -> Update:
-        update = await self._run.next()
+        update = await self._running.next()
         if update is None:
             raise StopAsyncIteration
         return update
@@ -216,5 +214,5 @@ class Prompt:
         await self.aclose()
 
     def __del__(self) -> None:
-        if not self._run.done:
-            self._run.leave()
+        if not self._running.done:
+            self._running.leave()

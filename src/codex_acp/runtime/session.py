@@ -123,18 +123,18 @@ class Session:
         """
         self._must_be_open()
         blocks = self._blocks(content)
-        before = self._state.run
+        before = self._state.prompt
         if before is not None and not before.done and not before.ending:
             raise MisuseError("a prompt runs in this session; wait for its end or cancel it first")
 
         async def send() -> types.PromptResponse:
             if before is not None:
                 await before.ended()
-            if run.cancelled:
+            if running.cancelled:
                 return types.PromptResponse(stop_reason="cancelled")
-            self._state.run = run
+            self._state.prompt = running
             self._state.answers.refusing = False
-            run.sent = True
+            running.sent = True
             request = types.PromptRequest(session_id=self.session_id, prompt=blocks)
             call = self._process.client.session_prompt(request)
             try:
@@ -142,10 +142,10 @@ class Session:
             finally:
                 self._state.answers.settle()  # the agent does not wait for answers any more
 
-        run = RunningPrompt(self._process.gate, send, self._cancel)
+        running = RunningPrompt(self._process.gate, send, self._cancel)
         if before is None or before.done:
-            self._state.run = run
-        return Prompt(run)
+            self._state.prompt = running
+        return Prompt(running)
 
     async def run(
         self, content: str | types.ContentBlock | Sequence[str | types.ContentBlock]
@@ -203,8 +203,8 @@ class Session:
 
     async def _detach(self) -> None:
         state, process = self._state, self._process
-        if state.run is not None:
-            state.run.abandon(SessionClosed(f"the session {self.session_id} was detached"))
+        if state.prompt is not None:
+            state.prompt.abandon(SessionClosed(f"the session {self.session_id} was detached"))
         await process.cut()  # before the questions are settled, so that no answer is sent
         state.options.ended()
         await state.answers.aclose()
@@ -253,15 +253,15 @@ class Session:
     async def _close(self) -> None:
         state, process = self._state, self._process
         state.options.ended()
-        run = state.run
-        if run is not None and not run.done:
-            run.stop_reading()
+        prompt = state.prompt
+        if prompt is not None and not prompt.done:
+            prompt.stop_reading()
         if process.failure is None and process.features.close_session:
             await close_session(process, self.session_id)
-        elif run is not None and process.failure is None and process.spec.shared:
-            await run.ended()
-        if run is not None:
-            run.abandon(SessionClosed(f"the session {self.session_id} was closed"))
+        elif prompt is not None and process.failure is None and process.spec.shared:
+            await prompt.ended()
+        if prompt is not None:
+            prompt.abandon(SessionClosed(f"the session {self.session_id} was closed"))
         await state.answers.aclose()
         process.close(self.session_id, state)
         if not process.spec.shared:

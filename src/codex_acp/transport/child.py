@@ -135,14 +135,14 @@ class ChildProcess:
         name: str,
         on_stderr_line: Callable[[str], None] | None,
         exit_seconds: float,
-        start_again: Callable[[], Process] | None = None,
+        spawn_again: Callable[[], Process] | None = None,
     ) -> None:
         self._exit_seconds = exit_seconds
         self._name = name
         self._on_stderr_line = on_stderr_line
         self._set_process(process)
-        self._start_again = start_again
-        """Starts the child once more; None after its first output or its second start."""
+        self._spawn_again = spawn_again
+        """Spawns the child once more; None after its first output or its second start."""
         self._input = b""
         """All bytes written to the child, kept while it may be started once more."""
         self._receiver: Receiver | None = None
@@ -219,7 +219,7 @@ class ChildProcess:
     def write(self, data: bytes) -> None:
         if self._writer is not None:
             self.offered += len(data)
-            if self._start_again is not None:
+            if self._spawn_again is not None:
                 self._input += data
             self._writer.write(data)
 
@@ -324,7 +324,7 @@ class ChildProcess:
 
     def _deliver(self, data: bytes) -> None:
         """Deliver output. A child that has written any is not started again."""
-        self._start_again, self._input = None, b""
+        self._spawn_again, self._input = None, b""
         if self._receiver is not None:
             self._receiver.data_received(data)
 
@@ -384,14 +384,14 @@ class ChildProcess:
     def _report_exit(self) -> None:
         if self._stderr_reader is not None:
             self._stderr_reader.drain(FINAL_READ_LIMIT)
-        if self._start_again is not None:
+        if self._spawn_again is not None:
             import asyncio
 
             self._stop_timer()
             self._restarting = True
             loop = asyncio.get_running_loop()
             pause = AGAIN_SECONDS + min(time.monotonic() - self._began, MAX_EXTRA_SECONDS)
-            self._timer = loop.call_later(pause, self._start_once_more, self._start_again)
+            self._timer = loop.call_later(pause, self._start_once_more, self._spawn_again)
             return
         if self._writer is not None:
             unread = unread_bytes(self._stdin.fileno())
@@ -401,7 +401,7 @@ class ChildProcess:
     def _start_once_more(self, start: Callable[[], Process]) -> None:
         import logging
 
-        self._timer, self._start_again = None, None
+        self._timer, self._spawn_again = None, None
         if self._collected:  # by `kill_tree`
             return
         exit_error = ProcessExited(self._name, self.returncode, self._tail.text())
