@@ -39,6 +39,13 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+T = TypeVar("T")
+
+NAME: Final = "codex-acp-sdk"
+"""Name of this client."""
+
+NO_FILES: Final = FileAccess(read=False, write=False)
+
 
 @dataclass(frozen=True, slots=True)
 class Permission:
@@ -193,10 +200,6 @@ def _without_content(word: object) -> types.CreateElicitationResponse:
     return types.CancelCreateElicitationResponse()
 
 
-NAME: Final = "codex-acp-sdk"
-"""Name of this client."""
-
-
 @dataclass(frozen=True, slots=True)
 class Services:
     """Arguments of `AgentRuntime` that answer the agents' requests."""
@@ -242,11 +245,6 @@ class Services:
             client_capabilities=capabilities,
             client_info=types.Implementation(name=NAME, version=__version__),
         )
-
-
-T = TypeVar("T")
-
-NO_FILES: Final = FileAccess(read=False, write=False)
 
 
 class Answers:
@@ -306,18 +304,10 @@ class Answers:
         question = Permission(
             request.session_id, self._tool_call(request), tuple(request.options), request
         )
-        outcome: types.RequestPermissionOutcome | None = await self._unless_cancelled(
-            lambda: decide(self._policy, question)
-        )
+        outcome = await self.unless_cancelled(lambda: decide(self._policy, question))
         return types.RequestPermissionResponse(
             outcome=outcome or types.CancelledRequestPermissionOutcome()
         )
-
-    async def elicitation(
-        self, ask: Callable[[], Awaitable[types.CreateElicitationResponse]]
-    ) -> types.CreateElicitationResponse:
-        """Answer an elicitation by ``ask``; a cancel ends it."""
-        return await self._unless_cancelled(ask) or types.CancelCreateElicitationResponse()
 
     async def read_file(self, request: types.ReadTextFileRequest) -> types.ReadTextFileResponse:
         """Read the text of a file within the roots."""
@@ -332,7 +322,7 @@ class Answers:
         await self._threads.run(work)
         return types.WriteTextFileResponse()
 
-    async def _unless_cancelled(self, question: Callable[[], Awaitable[T]]) -> T | None:
+    async def unless_cancelled(self, question: Callable[[], Awaitable[T]]) -> T | None:
         """Return the answer to a question; None if a cancel has settled the question."""
         answer: T | None = None
         with CancelScope() as scope:
@@ -453,7 +443,8 @@ class Handlers:
             request,
             types.SessionFormCreateElicitationRequest | types.SessionUrlCreateElicitationRequest,
         ):
-            answer = await self._answers_of(request.session_id).elicitation(ask)
+            settled = await self._answers_of(request.session_id).unless_cancelled(ask)
+            answer = settled or types.CancelCreateElicitationResponse()
         else:
             answer = await ask()
         accepted = isinstance(answer, types.AcceptCreateElicitationResponse)
