@@ -60,8 +60,7 @@ class DescriptorReader:
     ) -> None:
         self._loop = loop
         self._fd = fd
-        self.on_data: Callable[[bytes], None] = on_data
-        """Called with each chunk; may be replaced."""
+        self._on_data = on_data
         self._on_end = on_end
         self._on_hang_up = on_hang_up
         self._hang_up_timer: TimerHandle | None = None
@@ -109,7 +108,7 @@ class DescriptorReader:
 
     def drop(self) -> None:
         """Discard all that is read from now on."""
-        self.on_data = ignore
+        self._on_data = ignore
 
     def drain(self, limit: int) -> None:
         """Deliver what can be read now, up to about ``limit`` bytes; reads must not block."""
@@ -132,7 +131,7 @@ class DescriptorReader:
         if not data:
             self._end(None)
             return 0
-        self.on_data(data)
+        self._on_data(data)
         return len(data)
 
     def _readable(self) -> None:
