@@ -1,6 +1,6 @@
 """PURE: remove tokens, keys and remembered secrets from any text.
 
-Owns what counts as a secret in a text. The patterns are compiled at the first text.
+Owns what counts as a secret in a text. A pattern is compiled when it is first searched.
 """
 
 from __future__ import annotations
@@ -178,33 +178,26 @@ _SHAPES: Final = (
 )
 
 
-@cache
-def _patterns() -> tuple[tuple[tuple[str, ...], re.Pattern[str]], ...]:
-    return tuple((tuple(words.split()), re.compile(pattern)) for words, pattern in _SHAPES)
+_compiled: Final = cache(re.compile)
+"""Compiles a pattern when it is first searched: all of them together take 20 ms."""
+_words: Final = cache(str.split)
 
 
 @cache
-def _tools() -> tuple[tuple[tuple[str, ...], re.Pattern[str], re.Pattern[str]], ...]:
-    return tuple(
-        (
-            tuple(words.split()),
-            re.compile(rf"(?<![\w.-])(?:{tool})(?:\.exe)?{_REST}"),
-            re.compile(option),
-        )
-        for words, tool, option in _TOOLS
-    )
+def _tool(names: str) -> re.Pattern[str]:
+    return re.compile(rf"(?<![\w.-])(?:{names})(?:\.exe)?{_REST}")
 
 
 def matches(text: str) -> Iterator[re.Match[str]]:
     """Yield the matches of the patterns; the text before a secret is in the groups of a match."""
     lower = text.lower()
-    for words, pattern in _patterns():
-        if not words or any(word in lower for word in words):
-            yield from pattern.finditer(text)
-    for words, tool, option in _tools():
-        if any(word in lower for word in words):
-            for command in tool.finditer(text):
-                yield from option.finditer(text, command.start(), command.end())
+    for words, pattern in _SHAPES:
+        if not words or any(word in lower for word in _words(words)):
+            yield from _compiled(pattern).finditer(text)
+    for words, names, option in _TOOLS:
+        if any(word in lower for word in _words(words)):
+            for command in _tool(names).finditer(text):
+                yield from _compiled(option).finditer(text, command.start(), command.end())
 
 
 REDACTED: Final = "[redacted]"
