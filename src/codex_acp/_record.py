@@ -1,13 +1,15 @@
-"""Make classes like dataclasses, at a twenty-fifth of their cost, for modules of every start.
+"""Make classes like dataclasses and named tuples, at a fraction of their cost, for every start.
 
 ``@dataclass`` compiles six functions for each class. A record compiles only ``__init__``, when the
 first object is made; all records share the other functions. Measured: the 118 records that are made
-before a session is open take 4 ms, as dataclasses 100 ms.
+before a session is open take 4 ms, as dataclasses 100 ms. typing's named tuples compile a function
+and each annotation: the 57 of a first prompt took 18 ms.
 """
 
 from __future__ import annotations
 
 from _thread import RLock
+from collections import _tuplegetter  # type: ignore[attr-defined] # as namedtuple does
 from dataclasses import MISSING, Field, FrozenInstanceError, dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast, dataclass_transform, overload
@@ -149,3 +151,53 @@ def _restore(self: Any, state: tuple[None, dict[str, Any]]) -> None:
     """Restore the fields of a frozen object that was copied or unpickled."""
     for name, value in state[1].items():
         object.__setattr__(self, name, value)
+
+
+if TYPE_CHECKING:
+    from typing import NamedTuple as NamedTuple  # noqa: PLC0414 - passed on
+else:
+
+    class _TupleMeta(type):
+        """Makes ordinary classes: `isinstance` is slower for a class with a metaclass."""
+
+        def __new__(cls, name, _bases, namespace):
+            names = tuple(namespace.get("__annotations__", ()))
+            defaults = {each: namespace.pop(each) for each in names if each in namespace}
+            getters = {each: _tuplegetter(index, None) for index, each in enumerate(names)}
+            members = {
+                "__slots__": (),
+                "__match_args__": names,
+                "__new__": _Lazy(lambda: staticmethod(_new(name, names, defaults))),
+                "_fields": names,
+                "_field_defaults": defaults,
+            }
+            return type(name, (tuple,), _METHODS | namespace | getters | members)
+
+    NamedTuple = type.__new__(_TupleMeta, "NamedTuple", (), {})
+    """A base like typing's, for classes that are not generic."""
+
+    def _asdict(self):
+        return dict(zip(self._fields, self, strict=True))
+
+    def _replaced(self, **changes):
+        return type(self)(**self._asdict() | changes)
+
+    def _shown(self):
+        members = ", ".join(f"{name}={value!r}" for name, value in self._asdict().items())
+        return f"{type(self).__name__}({members})"
+
+    _METHODS = {
+        "_make": classmethod(lambda cls, values: cls(*values)),
+        "_asdict": _asdict,
+        "_replace": _replaced,
+        "__replace__": _replaced,
+        "__getnewargs__": lambda self: self[:],
+        "__repr__": _shown,
+    }
+
+    def _new(name, names, defaults):
+        args = ", ".join(names)
+        made = eval(f"lambda _cls, {args}: _make(_cls, ({args},))", {"_make": tuple.__new__})
+        made.__name__, made.__qualname__ = "__new__", f"{name}.__new__"
+        made.__defaults__ = tuple(defaults.values())
+        return made

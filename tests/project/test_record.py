@@ -12,10 +12,11 @@ from dataclasses import field
 from threading import Barrier
 from types import FunctionType
 from typing import Any
+from typing import NamedTuple as TypedTuple
 
 import pytest
 
-from codex_acp._record import names_of, record, replace
+from codex_acp._record import NamedTuple, names_of, record, replace
 
 
 @record
@@ -171,3 +172,48 @@ def test_a_copy_may_differ() -> None:
         assert copy.replace(Named(second=2), first=3) == Named(first=3, second=2)
     with pytest.raises(TypeError, match="third"):
         replace(Named(second=2), third=3)
+
+
+class Span(NamedTuple):
+    """A tuple as modules of the start have them."""
+
+    start: int
+    end: int = 9
+    name: str = ""
+
+    @property
+    def size(self) -> int:
+        return self.end - self.start
+
+
+class TypedSpan(TypedTuple):
+    """The same, made by typing."""
+
+    start: int
+    end: int = 9
+    name: str = ""
+
+
+def test_a_named_tuple_behaves_as_one_of_typing() -> None:
+    span, typed = Span(1, name="a"), TypedSpan(1, name="a")
+    assert (tuple(span), tuple(typed)) == ((1, 9, "a"), (1, 9, "a"))
+    assert span == (1, 9, "a")
+    assert hash(span) == hash(typed)
+    assert repr(span) == repr(typed).removeprefix("Typed")
+    assert (span.start, span.size, span[1:], len(span)) == (1, 8, (9, "a"), 3)
+    assert span._asdict() == typed._asdict()
+    assert tuple(span._replace(end=3)) == tuple(typed._replace(end=3)) == (1, 3, "a")
+    assert type(span._replace(end=3)) is Span
+    assert type(Span) is type  # a metaclass would make `isinstance` slow
+    assert Span._make((1, 2, "b")) == Span(1, 2, "b")
+    assert (Span._fields, Span._field_defaults) == (TypedSpan._fields, TypedSpan._field_defaults)
+    assert Span.__match_args__ == TypedSpan.__match_args__
+    assert str(inspect.signature(Span)).partition(" ->")[0] == "(start, end=9, name='')"
+    for copied in (copy.copy(span), copy.deepcopy(span), pickle.loads(pickle.dumps(span))):
+        assert (copied, type(copied)) == (span, Span)
+    with pytest.raises(TypeError, match=r"Span.__new__.*start"):
+        Span()  # type: ignore[call-arg]
+    with pytest.raises(AttributeError):
+        span.start = 2  # type: ignore[misc]
+    with pytest.raises(AttributeError):
+        span.other = 2  # type: ignore[attr-defined]

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from functools import cache, partial
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
-from codex_acp._record import record
+from codex_acp._record import NamedTuple, record
 from codex_acp.errors import MisuseError
 
 if TYPE_CHECKING:

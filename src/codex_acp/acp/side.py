@@ -17,8 +17,9 @@ import logging
 from contextlib import AsyncExitStack
 from contextvars import ContextVar
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias
 
+from codex_acp._record import NamedTuple
 from codex_acp.errors import CodexAcpError, InvalidPayload, MisuseError, RpcError, TransportError
 from codex_acp.jsonrpc.framing import DEFAULT_LINE_LIMIT
 from codex_acp.jsonrpc.message import (

@@ -5,9 +5,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
-from codex_acp._record import record
+from codex_acp._record import NamedTuple, record
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence

@@ -9,10 +9,11 @@ from __future__ import annotations
 import asyncio
 import logging
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Final, Literal
 
 from codex_acp._json import list_at, value_at
 from codex_acp._last_ones import LastOnes
+from codex_acp._record import NamedTuple
 from codex_acp.adapter.config_choices import Catalogues, Directory
 from codex_acp.adapter.sessions.opening_errors import refused_call
 from codex_acp.codex.connection.notification_router import NotificationSink

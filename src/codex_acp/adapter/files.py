@@ -9,9 +9,10 @@ from __future__ import annotations
 import os
 import stat
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from codex_acp._files import read_at_most, read_regular
+from codex_acp._record import NamedTuple
 from codex_acp.adapter.side_tasks import in_thread
 from codex_acp.codex.approvals.real_paths import look_at
 

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import json
 import re
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Final, Literal
+
+from codex_acp._record import NamedTuple
 
 if TYPE_CHECKING:
     from codex_acp.jsonrpc.message import RequestId

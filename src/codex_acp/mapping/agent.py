@@ -13,9 +13,10 @@ schema; ``LoginAccountParams`` and ``GetAccountResponse`` of Codex's.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final, NamedTuple, cast
+from typing import TYPE_CHECKING, Final, cast
 
 from codex_acp._json import object_at, text_at, value_at
+from codex_acp._record import NamedTuple
 from codex_acp._version import __version__
 from codex_acp.acp._generated.version import SCHEMA_PACKAGE as ACP_PACKAGE
 from codex_acp.acp._generated.version import SCHEMA_VERSION as ACP_VERSION

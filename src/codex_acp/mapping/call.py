@@ -7,9 +7,9 @@ tool call is sent. Must not know what kinds of items there are, but for `ToolIte
 from __future__ import annotations
 
 from dataclasses import field
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
-from codex_acp._record import names_of, record
+from codex_acp._record import NamedTuple, names_of, record
 from codex_acp.codex._generated import models
 from codex_acp.mapping.content import TextBlock
 from codex_acp.mapping.events import ToolCallAnnounced, ToolCallChanged

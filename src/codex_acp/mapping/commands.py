@@ -11,9 +11,9 @@ from __future__ import annotations
 import re
 import shlex
 import unicodedata
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
-from codex_acp._record import replace
+from codex_acp._record import NamedTuple, replace
 from codex_acp.codex._generated import models
 from codex_acp.mapping.content import TextBlock
 from codex_acp.mapping.events import Command, CommandsChanged

@@ -8,9 +8,9 @@ empty. A `PermissionQuestion` asks whether one action may run; it belongs to no 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
-from codex_acp._record import names_of, record
+from codex_acp._record import NamedTuple, names_of, record
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

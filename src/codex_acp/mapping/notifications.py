@@ -6,8 +6,9 @@ Codex fails the type check here, and the check below when this module is importe
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
+from codex_acp._record import NamedTuple
 from codex_acp.codex._generated.methods import SERVER_NOTIFICATIONS
 from codex_acp.mapping import items, messages, running_calls, session
 from codex_acp.mapping.agent import UNWANTED_NOTIFICATIONS

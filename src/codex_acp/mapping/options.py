@@ -18,9 +18,10 @@ Sources: https://agentclientprotocol.com/protocol/v1/session-config-options;
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from codex_acp._json import object_at
+from codex_acp._record import NamedTuple
 from codex_acp.codex.threads.opening import FULL_ACCESS, sandbox_policy
 from codex_acp.errors import RpcError
 from codex_acp.jsonrpc.message import INVALID_PARAMS, JsonValue

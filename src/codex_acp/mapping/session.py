@@ -6,9 +6,10 @@ Source: schema ``SessionUpdate`` and its ``StateUpdate``, ``SubagentUpdate``.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, assert_never
+from typing import TYPE_CHECKING, Any, Final, assert_never
 
 from codex_acp._json import text_at, value_at
+from codex_acp._record import NamedTuple
 from codex_acp.jsonrpc.message import AUTHENTICATION_REQUIRED, INTERNAL_ERROR
 from codex_acp.mapping import events
 from codex_acp.mapping.agent import META_KEY

@@ -7,10 +7,11 @@ Source: ACP page "Session Setup"; schema definitions ThreadStartParams, ThreadRe
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit, urlunsplit
 
 from codex_acp._json import list_at, object_at, text_at, value_at
+from codex_acp._record import NamedTuple
 from codex_acp.errors import RpcError
 from codex_acp.jsonrpc.message import INVALID_PARAMS, JsonValue
 

@@ -11,9 +11,10 @@ Sources: ``ThreadStartResponse``, ``ThreadSettings``, ``ThreadSettingsUpdatePara
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from codex_acp._json import object_at
+from codex_acp._record import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

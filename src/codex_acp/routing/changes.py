@@ -8,8 +8,9 @@ at its own line numbers, line for line. Must not touch the disk.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias, assert_never
+from typing import TYPE_CHECKING, Final, TypeAlias, assert_never
 
+from codex_acp._record import NamedTuple
 from codex_acp.codex._generated.models import (
     AddPatchChangeKind,
     DeletePatchChangeKind,

@@ -14,9 +14,10 @@ import stat
 import threading
 from collections import deque
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple, Self
+from typing import TYPE_CHECKING, Final, Self
 
 from codex_acp._files import open_private
+from codex_acp._record import NamedTuple
 from codex_acp.errors import MisuseError
 
 if TYPE_CHECKING:

@@ -18,7 +18,9 @@ from hashlib import sha256
 from itertools import islice
 from pathlib import Path
 from time import monotonic, time
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from codex_acp._record import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

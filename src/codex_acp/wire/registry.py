@@ -8,8 +8,9 @@ gets thousands of events a second.
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, dataclass_transform
+from typing import TYPE_CHECKING, Any, ClassVar, dataclass_transform
 
+from codex_acp._record import NamedTuple
 from codex_acp.errors import IncompleteTable
 
 if TYPE_CHECKING:

@@ -9,8 +9,9 @@ question is asked, withdrawn, and the plan carried out.
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
+from codex_acp._record import NamedTuple
 from codex_acp.errors import CodexAcpError
 from codex_acp.mapping.events import question_ended
 from codex_acp.mapping.messages import IMPLEMENT, plan_question

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from time import monotonic
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
+from codex_acp._record import NamedTuple
 from codex_acp.codex.connection.notification_router import NotificationSink, thread_of
 
 if TYPE_CHECKING:

@@ -12,10 +12,11 @@ from collections import deque
 from contextlib import contextmanager
 from functools import partial
 from time import monotonic
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeAlias, assert_never
+from typing import TYPE_CHECKING, Final, Protocol, TypeAlias, assert_never
 from uuid import uuid4
 
 from codex_acp._json import text_at
+from codex_acp._record import NamedTuple
 from codex_acp.adapter.cancel_scope import CancelScope
 from codex_acp.adapter.prompts.turn_calls import TurnCalls, codex_gone, start_refused
 from codex_acp.adapter.session import events as ev

@@ -10,10 +10,11 @@ import asyncio
 import logging
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, Literal, Protocol
 from weakref import WeakValueDictionary
 
 from codex_acp._json import object_at, text_at, value_at
+from codex_acp._record import NamedTuple
 from codex_acp.adapter.cancel_scope import CancelScope
 from codex_acp.adapter.login_check import LoginCheck
 from codex_acp.adapter.sessions import opening_errors

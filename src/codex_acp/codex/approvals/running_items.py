@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from dataclasses import field
 from functools import partial
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from codex_acp._last_ones import LastOnes
-from codex_acp._record import record
+from codex_acp._record import NamedTuple, record
 from codex_acp.codex._generated import models, notifications
 from codex_acp.wire.codec import same_json
 from codex_acp.wire.model import UnknownVariant

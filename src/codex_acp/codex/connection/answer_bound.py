@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
+from codex_acp._record import NamedTuple
 from codex_acp.errors import NotAnswered, TransportError
 from codex_acp.jsonrpc.message import EncodedJson
 

@@ -6,9 +6,10 @@ Owns the table of sinks. Reads only a notification's thread, and whether the thr
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from codex_acp._json import text_at
+from codex_acp._record import NamedTuple
 
 if TYPE_CHECKING:
     from codex_acp.errors import TransportError

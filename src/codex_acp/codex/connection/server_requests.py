@@ -12,8 +12,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
+from codex_acp._record import NamedTuple
 from codex_acp.codex._generated.methods import MODELS, SERVER_REQUESTS
 from codex_acp.codex._generated.version import SCHEMA_VERSION
 from codex_acp.codex.connection.notification_router import thread_of

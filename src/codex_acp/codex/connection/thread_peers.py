@@ -15,9 +15,10 @@ from contextlib import suppress
 from itertools import count
 from pathlib import Path
 from time import monotonic
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from codex_acp._json import text_at, value_at
+from codex_acp._record import NamedTuple
 from codex_acp.codex.connection.shared_calls import is_open_elsewhere
 from codex_acp.errors import ErrorReply, ThreadOpenElsewhere
 from codex_acp.transport.child import ChildProcess

@@ -26,8 +26,9 @@ import os
 import re
 import stat
 from struct import Struct, iter_unpack
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
+from codex_acp._record import NamedTuple
 from codex_acp.codex.threads.opening import GitProgram
 
 if TYPE_CHECKING:

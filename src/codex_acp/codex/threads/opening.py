@@ -12,9 +12,10 @@ Source: ``ConfigReadResponse`` and ``ThreadSettingsUpdateParams`` of the app-ser
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from codex_acp._json import list_at, object_at
+from codex_acp._record import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
