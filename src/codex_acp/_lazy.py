@@ -1,4 +1,7 @@
-"""Let a package load its names when they are first used (PEP 562); `overload` without typing."""
+"""Let a package load its names when they are first used (PEP 562).
+
+Also `overload` without typing, and `sha256` without OpenSSL, for modules of every start.
+"""
 
 from __future__ import annotations
 
@@ -45,3 +48,15 @@ def lazy(
         return value
 
     return list(module_of), load, lambda: sorted(module_of)
+
+
+def sha256(data: bytes) -> str:
+    """Return the SHA-256 of a short text, in hex. Loading hashlib loads OpenSSL, for 4 ms."""
+    for module in ("_sha2", "_sha256"):  # since Python 3.12; before
+        try:
+            return str(__import__(module).sha256(data).hexdigest())
+        except ImportError:
+            continue
+    from hashlib import sha256 as of_openssl
+
+    return of_openssl(data).hexdigest()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import subprocess
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from codex_acp._lazy import sha256
 from codex_acp.adapter.load_ahead import FOR_A_PROMPT, LATER
 from codex_acp.testing import AppServerScript, ScriptedCodex
 
@@ -95,6 +97,11 @@ def test_a_server_of_websockets_alone_loads_nothing_of_http() -> None:
     assert [name for name in loaded if name.startswith(others)] == []
 
 
+def test_a_digest_of_the_start_is_that_of_hashlib() -> None:
+    assert sha256(b"text") == hashlib.sha256(b"text").hexdigest()
+    assert "_hashlib" not in _loaded("from codex_acp._lazy import sha256\nsha256(b'text')")
+
+
 AT_EACH_ANSWER = """
 import os, runpy, sys, threading
 real_write = os.write
@@ -143,6 +150,7 @@ def test_the_first_answers_wait_for_no_model(tmp_path: Path) -> None:
         assert "codex_acp.codex.connection.app_server_connection" in modules
         assert [name for name in modules if _is_heavy(name)] == []
         assert not {"ssl", "_ssl"} & set(modules), "the loop of one client opens no TLS"
+        assert not {"_hashlib", "pathlib", "tempfile", "shlex"} & set(modules)
         recorded = {"events", "redaction"}
         assert not {f"codex_acp.transcript.{each}" for each in recorded} & set(modules)
 

@@ -9,7 +9,6 @@ Source: ACP page "Slash Commands"; Codex ``skills/list`` and the prompt files of
 from __future__ import annotations
 
 import re
-import shlex
 import unicodedata
 from typing import TYPE_CHECKING, Final
 
@@ -172,6 +171,8 @@ def filled_prompt(body: str, arguments: str) -> str:
 
     ``$NAME`` stays without an argument ``NAME=value``: it may be a variable of a shell.
     """
+    import shlex  # here: the first turn must not wait for it
+
     try:
         words = shlex.split(arguments)
     except ValueError:  # an open quotation mark

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import urlsplit, urlunsplit
 
 from codex_acp._json import list_at, object_at, text_at, value_at
 from codex_acp._record import NamedTuple
@@ -243,6 +242,8 @@ def gateway_of(
     base_url: object, headers: object, name: str = "The client's gateway", *, where: str = ""
 ) -> Gateway:
     """Check a client's gateway. Raises RpcError -32602, which quotes no header's value."""
+    from urllib.parse import urlsplit  # here: no start needs it
+
     if not isinstance(base_url, str) or not base_url or len(base_url) > MAX_URL:
         raise RpcError(INVALID_PARAMS, f"{where}baseUrl: has to be an address")
     try:
@@ -320,6 +321,8 @@ def native_provider(read: JsonValue) -> str:
 def native_base_url(read: JsonValue) -> str:
     """Return the URL of the configured provider from the answer of ``config/read``, without a
     password."""
+    from urllib.parse import urlsplit, urlunsplit  # here: no start needs it
+
     base_url = text_at(read, "config", "model_providers", native_provider(read), "base_url")
     try:
         parts = urlsplit(base_url or OPENAI_URL)

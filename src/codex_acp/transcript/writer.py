@@ -13,7 +13,6 @@ import select
 import stat
 import threading
 from collections import deque
-from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
 
 from codex_acp._files import open_private
@@ -22,6 +21,7 @@ from codex_acp.errors import MisuseError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from pathlib import Path
 
     from codex_acp.transcript.events import Entry
 
@@ -196,6 +196,8 @@ def transcript_path(argument: str | None, environ: Mapping[str, str]) -> Path | 
 
     None if neither is set; an empty variable counts as not set.
     """
+    from pathlib import Path  # here, and below: a log needs `LineWriter` alone
+
     if argument is not None:
         return Path(argument)
     name = environ.get(ENVIRONMENT_VARIABLE)
@@ -214,6 +216,8 @@ class TranscriptWriter:
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
+        from pathlib import Path
+
         self._path = Path(path)
         try:
             self._fd = open_private(self._path)

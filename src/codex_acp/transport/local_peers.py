@@ -14,12 +14,12 @@ import os
 import socket
 import stat
 import struct
-from hashlib import sha256
 from itertools import islice
 from pathlib import Path
 from time import monotonic, time
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+from codex_acp._lazy import sha256
 from codex_acp._record import NamedTuple
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ def private_folder(key: str) -> Path:
         above = given / "codex-acp-sdk"
     else:
         above = Path(_temporary_folder()) / f"codex-acp-sdk-{user}"
-    folder = above / sha256(os.path.realpath(key).encode()).hexdigest()[:16]
+    folder = above / sha256(os.path.realpath(key).encode())[:16]
     for each in (above, folder):
         with contextlib.suppress(FileExistsError):
             each.mkdir(mode=0o700)
