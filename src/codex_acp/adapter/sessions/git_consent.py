@@ -52,6 +52,7 @@ class GitConsent:
         """Return the programs of a directory that nobody agreed to."""
         look = self._looks.get(directory)
         if look is None or not look.is_current:
+            await asyncio.sleep(0)  # the calls made beside this one are written before the import
             from codex_acp.codex.threads.git_programs import look_within
 
             look = self._looks[directory] = await look_within(directory, in_thread)
