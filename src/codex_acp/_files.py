@@ -50,7 +50,7 @@ _FLAGS = os.O_APPEND | os.O_CREAT | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 """O_NONBLOCK, so that a pipe that nobody reads does not stop the whole program."""
 
 _MAX_LINKS = 8
-"""Symbolic links that are followed, one behind the other."""
+"""Symbolic links that are followed, one after the other."""
 
 
 def open_private(

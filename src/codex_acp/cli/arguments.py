@@ -377,14 +377,10 @@ def network_options(parsed: argparse.Namespace) -> NetworkOptions | None:
         Address.parse(parsed.listen),
         _tokens(parsed.token_file, no_token=parsed.no_token),
         limits,
-        origins=tuple(parsed.allow_origin),
-        hosts=tuple(parsed.allow_host),
-        certificate=parsed.tls_cert,
-        key=parsed.tls_key,
-        shared=not parsed.codex_per_connection,
-        owners=parsed.owners,
-        any_interface=parsed.expose,
-    )
+        origins=tuple(parsed.allow_origin), hosts=tuple(parsed.allow_host),
+        certificate=parsed.tls_cert, key=parsed.tls_key, owners=parsed.owners,
+        shared=not parsed.codex_per_connection, any_interface=parsed.expose,
+    )  # fmt: skip
     options.check()
     return options
 

@@ -104,16 +104,11 @@ def _serve(argv: Sequence[str]) -> int:
     except MisuseError as error:
         parser.error(str(error))
     return serve(
-        LaunchOptions(codex=options.codex, args=settings),
-        line_limit=options.line_limit,
-        log_level=options.log_level,
-        log_file=options.log_file,
-        transcript=options.transcript,
-        protocol=options.protocol,
-        transcript_wire=options.transcript_wire,
-        record=options.record,
+        LaunchOptions(codex=options.codex, args=settings), line_limit=options.line_limit,
+        log_level=options.log_level, log_file=options.log_file, transcript=options.transcript,
+        protocol=options.protocol, transcript_wire=options.transcript_wire, record=options.record,
         network=network,
-    )
+    )  # fmt: skip
 
 
 def _settings(config: Sequence[str]) -> list[str]:

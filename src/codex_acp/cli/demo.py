@@ -74,7 +74,7 @@ Next: `codex-acp-sdk login`, then `codex-acp-sdk chat`; for an editor's settings
 HIDDEN: Final = ("CODEX_", "OPENAI_")
 """Prefixes of variables that the demo's Codex does not get: they may have a login."""
 KEPT: Final = ("CODEX_ACP_", "CODEX_PATH")
-"""Prefixes of the variables in `HIDDEN` that Codex gets all the same."""
+"""Prefixes of variables that Codex gets although they have a prefix in `HIDDEN`."""
 
 
 def demo(
@@ -173,44 +173,32 @@ PAUSE: Final = 0.03
 """Seconds between two words: about the pace of a real model, so that streaming is visible."""
 TOOLS: Final = (
     McpTool(
-        "preferences",
-        "Asks for preferences with a form",
-        read_only=True,
-        elicitations=[
-            form_elicitation(
-                "How would you like it?",
-                {
-                    "editor": {
-                        "type": "string",
-                        "title": "Editor",
-                        "enum": ["Zed", "Emacs", "Neovim", "another"],
-                    },
-                    "name": {"type": "string", "title": "Your name", "maxLength": 40},
-                    "often": {"type": "boolean", "title": "Ask again", "default": False},
+        "preferences", "Asks for preferences with a form", read_only=True,
+        elicitations=[form_elicitation(
+            "How would you like it?",
+            {
+                "editor": {
+                    "type": "string", "title": "Editor",
+                    "enum": ["Zed", "Emacs", "Neovim", "another"],
                 },
-                required=["editor"],
-            )
-        ],
+                "name": {"type": "string", "title": "Your name", "maxLength": 40},
+                "often": {"type": "boolean", "title": "Ask again", "default": False},
+            },
+            required=["editor"],
+        )],
     ),
     McpTool(
-        "page",
-        "Asks to open a page",
-        read_only=True,
-        elicitations=[
-            url_elicitation(
-                "The protocol that this speaks.",
-                "https://agentclientprotocol.com/",
-                elicitation_id="p",
-            )
-        ],
+        "page", "Asks to open a page", read_only=True,
+        elicitations=[url_elicitation(
+            "The protocol that this speaks.", "https://agentclientprotocol.com/",
+            elicitation_id="p",
+        )],
     ),
     McpTool(
-        "trick",
-        "Asks to open something that is no page",
-        read_only=True,
+        "trick", "Asks to open something that is no page", read_only=True,
         elicitations=[url_elicitation("Only a page!", "javascript:alert(1)", elicitation_id="t")],
     ),
-)
+)  # fmt: skip
 """Tools of the MCP server; each asks the person something."""
 
 

@@ -95,7 +95,7 @@ class _Run:
         self._questions = FleetQuestions(screen, LineReader()) if asks else None
         """Asks the person; None if no person can be asked, or no task may ask."""
         self._signal: int | None = None
-        self._running: FleetRun | None = None
+        """Number of the signal that stopped the fleet."""
 
     async def main(self) -> int:
         options, loop = self._options, asyncio.get_running_loop()
@@ -106,14 +106,14 @@ class _Run:
         if LiveLine.possible(sys.stderr) and not options.json and self._questions is None:
             self._view = LiveTable(sys.stderr)
         self._progress = Progress(len(tasks), self._view.say)
-        self._running = self._fleet().map(tasks)
+        fleet_run = self._fleet().map(tasks)
         if options.engine == "local":
             adopt_orphans(loop)
-        async with self._running as outcomes:
+        async with fleet_run as outcomes:
             drawing = loop.create_task(self._draw())
             try:
                 for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-                    loop.add_signal_handler(number, self._signalled, number)
+                    loop.add_signal_handler(number, self._signalled, number, fleet_run)
                 async for outcome in outcomes:
                     self._progress.ended(outcome)
                     if outcome.earlier:
@@ -126,14 +126,13 @@ class _Run:
                 drawing.cancel()
                 if not options.json:
                     self._view.draw(self._progress, last=True)
-        if self._running.left:
-            reason = self._running.stopped or "it was stopped"
-            if self._options.json:
-                stopped = {"type": "stopped", "reason": reason, "left": self._running.left}
+        if fleet_run.left:
+            reason = fleet_run.stopped or "it was stopped"
+            if options.json:
+                stopped = {"type": "stopped", "reason": reason, "left": fleet_run.left}
                 print(json.dumps(stopped), file=self._out, flush=True)
-            else:
-                sentence = _tasks_are(len(self._running.left), "left")
-                self._note(f"{sentence}, since {reason}; --resume goes on")
+            sentence = _tasks_are(len(fleet_run.left), "left")
+            self._note(f"{sentence}, since {reason}; --resume goes on")
             return EXIT_TASKS_LEFT if self._signal is None else SIGNALLED + self._signal
         if not self._progress.failed:
             return 0
@@ -174,30 +173,22 @@ class _Run:
             engine = LocalEngine()
         else:
             engine = RayEngine(
-                options.address,
-                num_cpus=options.num_cpus,
-                memory=options.memory,
+                options.address, num_cpus=options.num_cpus, memory=options.memory,
                 resources=dict(options.resources),
-            )
+            )  # fmt: skip
         return Fleet(
-            engine,
-            out=options.out,
-            resume=options.resume,
-            retry_failed=options.retry_failed,
-            concurrency=options.concurrency,
-            permissions=policy,
-            max_tokens=options.max_tokens,
-            time_limit=options.time_limit,
-            retries=Retries(options.attempts),
-            on_event=self._on_event,
-            **more,
-        )
+            engine, out=options.out, resume=options.resume, retry_failed=options.retry_failed,
+            concurrency=options.concurrency, permissions=policy, max_tokens=options.max_tokens,
+            time_limit=options.time_limit, retries=Retries(options.attempts),
+            on_event=self._on_event, **more,
+        )  # fmt: skip
 
     def _on_event(self, task_id: str, event: Any) -> None:
         if not self._options.json:
             self._progress.apply(task_id, event)
 
     def _note(self, text: str) -> None:
+        """Show a note to the person; with ``--json`` there is none."""
         if not self._options.json:
             self._screen.note(text)
 
@@ -206,13 +197,12 @@ class _Run:
             self._view.draw(self._progress)
             await asyncio.sleep(TABLE_SECONDS)
 
-    def _signalled(self, number: int) -> None:
+    def _signalled(self, number: int, fleet_run: FleetRun) -> None:
         """Stop the fleet at the first signal; end this process at the second."""
         if self._signal is not None:
             os._exit(SIGNALLED + number)
         self._signal = number
-        if self._running is not None:
-            self._running.stop("it was interrupted")
+        fleet_run.stop("it was interrupted")
         self._note("ending what runs; once more ends it at once")
 
 
@@ -444,13 +434,13 @@ SHOWN_ID: Final = 40
 
 
 class FleetQuestions:
-    """Asks each question with the name of its task, and of the tasks whose questions wait."""
+    """Asks each question with the names of its task and of the tasks whose questions wait."""
 
     def __init__(self, screen: TextOutput, reader: LineReader) -> None:
-        self._screen = screen
-        self._reader = reader
+        self._questions = Questions(screen, reader, "")
         self._one_at_a_time = asyncio.Lock()
         self._waiting: list[str] = []
+        """Names of the tasks whose questions are open or wait."""
 
     async def permission(self, permission: TaskPermission) -> PermissionOption | None:
         """Ask for a permission; return the option that the person chose, None to reject."""
@@ -474,6 +464,7 @@ class FleetQuestions:
                 others = list(self._waiting)
                 others.remove(name)
                 more = f" ({len(others)} more wait: {', '.join(others[:5])})" if others else ""
-                yield Questions(self._screen, self._reader, f"task {name}{more}")
+                self._questions.agent = f"task {name}{more}"
+                yield self._questions
         finally:
             self._waiting.remove(name)

@@ -27,7 +27,7 @@ MAX_RECORD: Final = 32 * 1024
 REPEAT_SECONDS: Final = 60.0
 """Time after a record in which its repeats are only counted."""
 MAX_REMEMBERED: Final = 64
-"""Written records whose repeats are counted; a fault alternates between a few."""
+"""Written records whose repeats are counted; one fault causes a few records in turn."""
 CLOSE_SECONDS: Final = 0.25
 """Time to write the last lines when the process ends."""
 _CONTROLS: Final = {

@@ -85,7 +85,7 @@ def _report_loss(error: OSError) -> int:
 
 
 def _drop_output() -> None:
-    """Discard what is still buffered: else Python prints an error at its exit."""
+    """Discard the buffered output: else Python prints an error at its exit."""
     null = os.open(os.devnull, os.O_WRONLY)
     os.dup2(null, 1)
     os.close(null)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from rich.markdown import MarkdownElement
 
 BLOCK_LIMIT: Final = 8 * 1024
-"""Characters of a block; a longer one, and all behind it, are shown without a layout."""
+"""Characters of a block; a longer block, and the text after it, are shown without a layout."""
 CELL_LIMIT: Final = 2_000
 """Cells of the tables in a text, above which the text is shown without a layout: the parser adds
 the cells that are missing in a row."""

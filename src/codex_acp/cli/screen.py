@@ -103,9 +103,11 @@ class TextOutput:
         self._in_text = False
         """Whether a message of the agent is being written."""
         self._any_text = False
+        """Whether a message of the agent was written: the next one begins after an empty line."""
         self._line_is_open = False
         """Whether the written text ends within a line."""
         self._plan: list[str] = []
+        """Lines of the plan that was shown last."""
         self._ended: set[str] = set()
         """Ids of the tool calls that have ended."""
         self._rejected: set[str] = set()
@@ -411,13 +413,10 @@ class JsonOutput:
     def session(self, session: Session) -> None:
         self._session_id = session.session_id
         self._line(
-            "session",
-            sessionId=session.session_id,
-            agent=session.agent,
-            agentInfo=plain(session.agent_info),
-            opened=session.opened.how,
+            "session", sessionId=session.session_id, agent=session.agent,
+            agentInfo=plain(session.agent_info), opened=session.opened.how,
             reason=session.opened.reason,
-        )
+        )  # fmt: skip
 
     def update(self, update: Update, calls: Mapping[str, ToolCall]) -> None:
         del calls
@@ -426,13 +425,9 @@ class JsonOutput:
     def permission(self, permission: Permission, chosen: str | None, policy: str | None) -> None:
         """Write the answer to a permission request; ``policy`` None: nobody could be asked."""
         self._line(
-            "permission",
-            sessionId=permission.session_id,
-            request=plain(permission.request),
-            optionId=chosen,
-            by="nobody" if policy is None else "policy",
-            policy=policy,
-        )
+            "permission", sessionId=permission.session_id, request=plain(permission.request),
+            optionId=chosen, by="nobody" if policy is None else "policy", policy=policy,
+        )  # fmt: skip
 
     def result(self, result: PromptResult) -> None:
         self._line(

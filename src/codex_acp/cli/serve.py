@@ -32,7 +32,7 @@ PROGRAM = "codex-acp-sdk"
 FAILED = 1
 """Exit code when standard input or output cannot be used."""
 BAD_ARGUMENTS = 2
-"""Exit code for invalid options; the parser has the same."""
+"""Exit code for invalid options; the parser exits with it, too."""
 PROTOCOLS: dict[str, tuple[int, ...]] = {"auto": (1, 2), "v1": (1,), "v2": (2,)}
 """``--protocol`` → the versions of ACP that the agent offers."""
 ADAPTER_VARIABLES = frozenset({

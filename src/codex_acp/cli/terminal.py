@@ -178,7 +178,7 @@ class EndSignals:
 FAILED: Final = 1
 """Exit code if the command failed: the agent could not be started, ended, or returned an error."""
 USAGE: Final = 2
-"""Exit code for invalid arguments; the parser has the same."""
+"""Exit code for invalid arguments; the parser exits with it, too."""
 SIGNALLED: Final = 128
 """Added to a signal's number: the exit code after a signal, as in shells."""
 

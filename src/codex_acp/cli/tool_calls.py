@@ -26,15 +26,10 @@ if TYPE_CHECKING:
     from codex_acp.runtime import ToolCall
 
 ASKED: Final = {
-    "read": "read files",
-    "edit": "change files",
-    "delete": "delete files",
-    "move": "move files",
-    "search": "search",
-    "execute": "run a command",
-    "fetch": "use the network",
+    "read": "read files", "edit": "change files", "delete": "delete files", "move": "move files",
+    "search": "search", "execute": "run a command", "fetch": "use the network",
     "switch_mode": "switch its mode",
-}
+}  # fmt: skip
 """Purpose of a permission, by the kind of the tool call."""
 FOREIGN_PREFIX: Final = "  | "
 """Prefix of each row of text by the agent, a model or a server."""
@@ -52,9 +47,9 @@ LINE_LIMIT: Final = 1_000
 """Characters of a line of an output or a diff."""
 MAX_LEAVES: Final = 500
 """Values of a tool call's input that are shown one by one; an input with more is shown as JSON."""
-LEAST_KNOWN: Final = 4
+LEAST_SEARCHED: Final = 4
 """Characters of the shortest value that is not shown again if the other texts contain it."""
-MOST_KNOWN: Final = 100_000
+MOST_SEARCHED: Final = 100_000
 """Characters of the longest value that is searched in the other texts."""
 MOST_EMPTY: Final = 2
 """Empty lines of a command in a row that are shown; more are counted."""
@@ -134,8 +129,8 @@ def described(call: ToolCall, *, verbose: bool = False) -> Iterator[Line]:
         if command is None or "\n".join(lines).strip() not in (command, visible(command)):
             yield from (Line(line, FOREIGN_PREFIX) for line in lines)
     if raw is not None and not (diffs and call.kind in SHOWN_BY_DIFF):
-        known = () if command is None else (*SHOWN_WITH_COMMAND, command_key)
-        yield from _input(raw, "\n".join(shown_texts), known)
+        left_out = () if command is None else (*SHOWN_WITH_COMMAND, command_key)
+        yield from _input(raw, "\n".join(shown_texts), left_out)
     if verbose and raw is not None:
         yield Line(json.dumps(raw, ensure_ascii=False, default=str), "  input: ")
 
@@ -230,6 +225,7 @@ def _without_command(title: str, command: str) -> str:
         before, found, after = title.partition(shown)
         if found and before in _BEFORE and (after.strip("`") == "" or after.startswith("` (")):
             return after.strip(" `")
+    # A title may have only the beginning of a long command.
     head = title.removeprefix("Run: ").lstrip("`")
     is_cut = len(command) > len(title) / 2 and head.startswith(visible(command[:_ALIKE]))
     return title.rpartition("`")[2].strip() if is_cut else title
@@ -267,15 +263,15 @@ def _unfenced(text: str) -> Iterator[str]:
             yield line
 
 
-def _input(raw: object, shown_text: str, known: tuple[str, ...]) -> Iterator[Line]:
-    """Yield the values of the input that are neither in ``shown_text`` nor in ``known``."""
+def _input(raw: object, shown_text: str, left_out: tuple[str, ...]) -> Iterator[Line]:
+    """Yield the values of the input, without members ``left_out`` and values in ``shown_text``."""
     leaves = []
     for count, (path, value) in enumerate(_leaves(raw, "")):
         if count == MAX_LEAVES:
             yield Line(json.dumps(raw, ensure_ascii=False, default=str), "  input: ")
             return
         top = path.partition(".")[0].partition("[")[0]
-        if top not in known and not _is_shown(path, value, shown_text):
+        if top not in left_out and not _is_shown(path, value, shown_text):
             leaves.append((path, value))
     for path, value in leaves:
         words = value if isinstance(value, str) else json.dumps(value, default=str)
@@ -302,7 +298,7 @@ def _is_shown(path: str, value: object, shown_text: str) -> bool:
     as_json = json.dumps(value, ensure_ascii=False, default=str)
     if f"{key}: {as_json}" in shown_text:
         return True
-    if not isinstance(value, str) or not LEAST_KNOWN <= len(value) <= MOST_KNOWN:
+    if not isinstance(value, str) or not LEAST_SEARCHED <= len(value) <= MOST_SEARCHED:
         return False
     forms = (value, as_json[1:-1], visible(value, multiline=True), visible(as_json[1:-1]))
     return any(_contains(shown_text, form) for form in forms)

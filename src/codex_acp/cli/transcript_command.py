@@ -115,12 +115,9 @@ def add_transcript_arguments(parser: argparse.ArgumentParser) -> None:
 
 def transcript_options(parsed: argparse.Namespace) -> TranscriptOptions:
     selection = Selection(
-        sessions=tuple(parsed.session),
-        kinds=tuple(parsed.kind),
-        decided=tuple(parsed.decided),
-        since=parsed.since,
-        until=parsed.until,
-    )
+        sessions=tuple(parsed.session), kinds=tuple(parsed.kind), decided=tuple(parsed.decided),
+        since=parsed.since, until=parsed.until,
+    )  # fmt: skip
     return TranscriptOptions(
         parsed.file, selection, follow=parsed.follow, json=parsed.json, html=parsed.html
     )

@@ -227,8 +227,8 @@ def _listed(names: Iterable[str]) -> str:
 
 
 async def _add(baseline: Baseline, *, users_index: bool = False) -> frozenset[str]:
-    """Add the worktree's files to our index, but ignored ones; return those that git cannot take.
-    ``users_index``: our index is a copy of the user's."""
+    """Add the worktree's files that are not ignored to our index; return those that git cannot
+    take. ``users_index``: our index is a copy of the user's."""
     large, unreadable = await asyncio.to_thread(_find_problems, baseline.work_tree)
     complete = await _git_add(baseline, large, users_index=users_index)
     left_out = {f"{name}/" for name in await _drop_links(baseline)}

@@ -194,7 +194,7 @@ class Checkouts:
     def _left_tree(
         self, tree: Path, repository: Path, wanted: dict[str, str | None], lock: FileLock
     ) -> Checkout | None:
-        """Return the worktree that an earlier attempt left, if it is of the same revision."""
+        """Return the worktree that an earlier attempt left, if it has the wanted revision."""
         try:
             note = read_json(_note_of(tree))
         except (OSError, ValueError):

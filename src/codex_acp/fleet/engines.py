@@ -81,14 +81,15 @@ class LocalEngine:
         if work is None:
             root = default_root()
             try:
-                self._temporary = Path(tempfile.mkdtemp(prefix="local-", dir=make_private(root)))
+                work = Path(tempfile.mkdtemp(prefix="local-", dir=make_private(root)))
             except OSError as error:
                 why = error.strerror or str(error)
                 msg = (
                     f"{root} cannot be used: {why}; name an output directory, or set XDG_CACHE_HOME"
                 )
                 raise MisuseError(msg) from error
-        self._work = self._temporary or make_private(work or Path())
+            self._temporary = work
+        self._work = make_private(work)
         self._fleet_id = fleet_id
         self._worker = Worker(self._work, tasks_per_agent=self._tasks_per_agent)
         return TASKS_PER_CPU * (os.cpu_count() or 1)
@@ -151,6 +152,7 @@ class _Actor:
     active: int = 0
     """Number of jobs that do not wait for an answer."""
     jobs: dict[str, tuple[Post, asyncio.Future[Report]]] = field(default_factory=dict)
+    """Attempt id → the post of the job, and the future of its report."""
 
 
 class RayEngine:
@@ -196,7 +198,7 @@ class RayEngine:
         """Tasks that fetch messages of a worker, or wait for an answer to one of its questions."""
         self._fetching: set[asyncio.Task[None]] = set()
         """Tasks of `_side` that fetch messages."""
-        self._news = asyncio.Event()
+        self._room_changed = asyncio.Event()
         """Set when a worker may have room for a job."""
         self._wanted = 0
         """Number of jobs that wait for a worker."""
@@ -269,7 +271,7 @@ class RayEngine:
         finally:
             actor.jobs.pop(job.attempt_id, None)
             actor.active -= 1
-            self._news.set()
+            self._room_changed.set()
 
     async def settle(self, job: Job, *, written: bool) -> None:
         """Remove a job's worktree if its outcome was written, else keep it for another attempt.
@@ -341,8 +343,8 @@ class RayEngine:
                 starting = sum(not a.ready and a.dead is None for a in self._actors)
                 if starting * self._tasks_per_worker < self._wanted:
                     self._start_worker()
-                self._news.clear()
-                await self._news.wait()
+                self._room_changed.clear()
+                await self._room_changed.wait()
         finally:
             self._wanted -= 1
 
@@ -372,7 +374,7 @@ class RayEngine:
             actor.name = await actor.handle.hello.remote()
             actor.ready = True
             self._failed_starts = 0
-            self._news.set()
+            self._room_changed.set()
             while True:
                 for message in await actor.handle.fetch.remote():
                     self._handle_message(actor, message)
@@ -395,7 +397,7 @@ class RayEngine:
         self._actors.remove(actor)
         with suppress(Exception):  # so that no job runs on without the driver
             self._ray.kill(actor.handle)
-        self._news.set()
+        self._room_changed.set()
 
     def _handle_message(self, actor: _Actor, message: Message) -> None:
         job = actor.jobs.get(message.attempt_id)
@@ -417,7 +419,7 @@ class RayEngine:
     async def _ask(self, actor: _Actor, post: Post, question: Event, question_id: str) -> None:
         """Answer a question of a job; meanwhile the job does not count in its worker."""
         actor.active -= 1
-        self._news.set()
+        self._room_changed.set()
         try:
             answer = await post.ask(question)
         finally:

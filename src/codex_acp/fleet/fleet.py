@@ -95,8 +95,8 @@ class FleetRun:
                 if driver.error is not None:
                     raise driver.error.with_traceback(None)
                 raise StopAsyncIteration
-            driver.news.clear()
-            await driver.news.wait()
+            driver.changed.clear()
+            await driver.changed.wait()
         return driver.outcomes.popleft()
 
     async def __aenter__(self) -> Self:
@@ -162,20 +162,11 @@ class Fleet:
                 "only a fleet that is resumed runs again what failed: add resume (--resume)"
             )
         self._settings = FleetSettings(
-            engine=engine or LocalEngine(),
-            out=out,
-            resume=resume,
-            retry_failed=retry_failed,
-            concurrency=concurrency,
-            permissions=permissions,
-            on_form=on_form,
-            on_url=on_url,
-            max_tokens=max_tokens,
-            time_limit=time_limit,
-            task_time_limit=task_time_limit,
-            retries=retries or Retries(),
-            on_event=on_event,
-        )
+            engine=engine or LocalEngine(), out=out, resume=resume, retry_failed=retry_failed,
+            concurrency=concurrency, permissions=permissions, on_form=on_form, on_url=on_url,
+            max_tokens=max_tokens, time_limit=time_limit, task_time_limit=task_time_limit,
+            retries=retries or Retries(), on_event=on_event,
+        )  # fmt: skip
 
     def map(self, tasks: Iterable[Task]) -> FleetRun:
         """Run tasks; return an async iterator of their outcomes, in the order in which they end.
@@ -299,6 +290,7 @@ class TaskRun:
     """Usage of the failed outcome that is replaced; not counted in this run's budget."""
     _usage: Usage = field(default_factory=Usage)
     _cwd: str | None = None
+    """Directory in which the worker has the agent work."""
     _asked: int = 0
     _allowed: int = 0
     _waiting: int = 0
@@ -309,13 +301,13 @@ class TaskRun:
     async def run(self) -> tuple[Job, Report, Outcome]:
         """Attempt the task until there is an outcome; give its slot back during pauses."""
         driver, retries = self._driver, self._driver.settings.retries
-        for made in range(1, retries.attempts + 1):
+        for attempt in range(1, retries.attempts + 1):
             job = self._job()
             report = await self._attempt(job)
-            if report.reason not in RETRIED or made == retries.attempts:
+            if report.reason not in RETRIED or attempt == retries.attempts:
                 return job, report, self._outcome(report)
             await driver.settings.engine.settle(job, written=False)
-            pause = retries.pause(made)
+            pause = retries.pause(attempt)
             driver.report_event(
                 self._task.id, {"type": "retry", "reason": report.reason, "seconds": pause}
             )
@@ -502,7 +494,7 @@ class RunDriver:
         """Ids of the tasks without an outcome."""
         self.outcomes: deque[Outcome] = deque()
         """Outcomes that `FleetRun` has not returned yet."""
-        self.news: asyncio.Event = asyncio.Event()
+        self.changed: asyncio.Event = asyncio.Event()
         """Set when there is an outcome, or the run is `over`."""
         self.over: bool = False
         self._stop_requested = asyncio.Event()
@@ -529,7 +521,7 @@ class RunDriver:
             self.error = error
         finally:
             self.over = True
-            self.news.set()
+            self.changed.set()
 
     async def _run(self) -> None:
         await asyncio.to_thread(self._open)
@@ -616,7 +608,7 @@ class RunDriver:
             outcome = replace(outcome, output=check.read(outcome.output))  # type: ignore[arg-type] # read from JSON
         self.left.discard(task.id)
         self.outcomes.append(outcome)
-        self.news.set()
+        self.changed.set()
 
     async def _start_all(self) -> None:
         """Start each task when a slot is free; wait until all tasks have ended."""
@@ -657,7 +649,7 @@ class RunDriver:
             outcome = replace(outcome, path=path)
         self.left.discard(outcome.id)
         self.outcomes.append(outcome)
-        self.news.set()
+        self.changed.set()
         self.report_event(outcome.id, {"type": "ended", "reason": outcome.reason})
         await self.settings.engine.settle(job, written=True)
 

@@ -320,7 +320,7 @@ DIRECTORY_VERSION: Final = 1
 _UNFINISHED: Final = ".tmp-"
 """Prefix of the directory of an outcome that is not complete yet."""
 _LOCK_NOTE: Final = "process "
-"""Beginning of what a fleet writes into its lock."""
+"""Beginning of the note that a fleet writes into its lock."""
 
 
 class OutDirectory:

@@ -59,9 +59,10 @@ class RayWorker:
         self._root = make_private(default_root() if root is None else Path(root))
         self._worker = Worker(self._root, tasks_per_agent=tasks_per_agent)
         self._messages: list[Message] = []
-        self._news = asyncio.Event()
+        self._message_added = asyncio.Event()
         self._jobs: dict[str, asyncio.Task[None]] = {}
         self._questions: dict[str, asyncio.Future[Answer]] = {}
+        """Question id → the future of its answer."""
 
     async def hello(self) -> str:
         """Return the worker's name: its node and process."""
@@ -77,10 +78,10 @@ class RayWorker:
     async def fetch(self) -> list[Message]:
         """Wait for messages, and return those since the last call."""
         if not self._messages:
-            self._news.clear()
+            self._message_added.clear()
             with suppress(TimeoutError):
                 async with asyncio.timeout(FETCH_SECONDS):
-                    await self._news.wait()
+                    await self._message_added.wait()
         messages, self._messages = self._messages, []
         return messages
 
@@ -115,7 +116,7 @@ class RayWorker:
     def post(self, message: Message) -> None:
         """Keep a message for the driver's next fetch."""
         self._messages.append(message)
-        self._news.set()
+        self._message_added.set()
 
     async def ask(self, attempt_id: str, question: Mapping[str, JsonValue]) -> Answer:
         question_id = uuid.uuid4().hex

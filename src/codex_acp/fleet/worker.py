@@ -71,7 +71,7 @@ class TimeLimit:
 
     def __init__(self, seconds: float | None) -> None:
         self._left = seconds
-        """Seconds that are left, without those since `_since`."""
+        """Seconds that were left when the clock was last started or stopped."""
         self._pauses = 0
         """Number of open `paused` blocks."""
         self._since = 0.0

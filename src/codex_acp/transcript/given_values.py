@@ -32,7 +32,7 @@ _NAME_PARTS: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 """A word of a name, also in camel case."""
 _DIRECTORY_NAMES: Final = frozenset({"OLDPWD", "PWD"})
 _FILE_NAME: Final = re.compile(r"(?i)(?:file|path|dir|directory|home|root)$")
-"""End of a name whose value, if it is a path, is the place of a secret and no secret."""
+"""End of a name under which a path is no secret: it is the place of a secret."""
 _PERSONAL: Final = frozenset({"HOME", "LOGNAME", "USER", "USERNAME"})
 """Variables with the name and home of the user, which are no secrets even if they look so."""
 _URL: Final = re.compile(

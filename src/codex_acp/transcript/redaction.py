@@ -101,7 +101,7 @@ def _scrub_member(value: object) -> object:
 REMEMBERED: Final = 1024
 """Characters of the end of a text that are remembered, to find secrets that span pieces."""
 BEGINNING: Final = 128
-"""Characters before and after the start of a secret longer than that, which are remembered, too."""
+"""Characters remembered before and after the start of a secret longer than `REMEMBERED`."""
 MAX_TEXTS: Final = 200
 """Texts that are remembered at once; the oldest is forgotten."""
 

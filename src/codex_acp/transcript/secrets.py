@@ -263,8 +263,8 @@ def scrub(text: str, limit: int = _MAX_TEXT) -> str:
     """Return ``text`` with `REDACTED` in place of every token, key and query string. A text longer
     than ``limit`` is cut; a note says how many characters are left out."""
     head = text if len(text) <= limit else cut(text, limit)
-    made = without(head, (*_remembered_spans(head), *_suspected_spans(head)))
-    return made if head is text else f"{made} [{len(text) - len(head)} more characters]"
+    clean = without(head, (*_remembered_spans(head), *_suspected_spans(head)))
+    return clean if head is text else f"{clean} [{len(text) - len(head)} more characters]"
 
 
 def cut(text: str, limit: int) -> str:
@@ -280,13 +280,13 @@ def cut(text: str, limit: int) -> str:
 
 def without(text: str, spans: Iterable[tuple[int, int]], begin: int = 0) -> str:
     """Return ``text`` from ``begin`` on with `REDACTED` in place of ``spans``; they may overlap."""
-    made, at = "", begin
+    kept, at = "", begin
     for start, end in sorted(spans):
         if end > at:
-            if start >= at or not made:
-                made += text[at : max(start, at)] + REDACTED
+            if start >= at or not kept:
+                kept += text[at : max(start, at)] + REDACTED
             at = end
-    return made + text[at:]
+    return kept + text[at:]
 
 
 def _remembered_spans(text: str) -> Iterator[tuple[int, int]]:
