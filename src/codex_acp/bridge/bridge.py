@@ -397,8 +397,7 @@ class Bridge:
         self._elicitations += 1
         out = _Results()
         self._announce_waiting(out)
-        name = f"e{self._elicitations}"
-        question = Elicitation(request.id, self._as_told(out), routed, name)
+        question = Elicitation(request.id, self._as_told(out), routed, f"e{self._elicitations}")
         self._open[key] = (request, question)
         return question
 

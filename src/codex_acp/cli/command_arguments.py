@@ -83,8 +83,7 @@ class AgentOptions:
         """Return the spec of the agent. Raises MisuseError for options that do not go together."""
         from codex_acp.runtime.agent_spec import BUILT_IN, AgentSpec
 
-        problem = self._problem()
-        if problem is not None:
+        if (problem := self._problem()) is not None:
             raise MisuseError(problem)
         if self.connect is not None:
             from codex_acp.transcript.given_values import secrets_in
@@ -146,8 +145,7 @@ def prompt_text(argument: str) -> str:
     try:
         return os.fsencode(argument).decode()
     except UnicodeDecodeError:
-        message = "it is not UTF-8"
-        raise argparse.ArgumentTypeError(message) from None
+        raise argparse.ArgumentTypeError("it is not UTF-8") from None
 
 
 def add_agent_arguments(parser: argparse.ArgumentParser) -> None:

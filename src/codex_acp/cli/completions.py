@@ -57,8 +57,7 @@ def _commands(parsers: Parsers) -> list[_Command]:
 
 
 def _documented(parser: argparse.ArgumentParser) -> list[argparse.Action]:
-    actions = parser._actions
-    return [action for action in actions if action.help != argparse.SUPPRESS]
+    return [action for action in parser._actions if action.help != argparse.SUPPRESS]
 
 
 def _options(parser: argparse.ArgumentParser) -> Iterator[_Option]:
@@ -104,8 +103,7 @@ def bash(program: str, parsers: Parsers) -> str:
             patterns = "|".join(f"{command.name},{name}" for name in option.names)
             answers.append(f"    {patterns}) {_bash_answer(option.value)} ;;")
     for command in commands:
-        words = [name for option in command.options for name in option.names]
-        offered = _bash_words(words)
+        offered = _bash_words([name for option in command.options for name in option.names])
         answers.append(f"    {command.name},*) if [[ $current == -* ]]; then {offered}")
         first = command is commands[0]
         plain = _bash_words([c.name for c in commands]) if first else _bash_answer(command.value)

@@ -389,8 +389,10 @@ class Tour:
         yield (self.workspace / ALLOWED_FILE).exists(), "the command that was allowed ran"
         refused = [status for title, status in statuses.items() if title and REFUSED in title]
         yield refused == ["failed"], "the command that was refused did not"
-        added = self.workspace / ADDED_FILE
-        yield added.exists(), "the change of a file was made as its diff said"
+        yield (
+            (self.workspace / ADDED_FILE).exists(),
+            "the change of a file was made as its diff said",
+        )
         yield "Zed" in form, f"the form's answer reached its server {SERVER!r}"
         yield "accept" in page, "the page was agreed to"
         yield "decline" in trick, "javascript: was declined unasked, for it is no page"

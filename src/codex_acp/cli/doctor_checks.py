@@ -158,8 +158,7 @@ class Home(NamedTuple):
 
 def look_at_python() -> Iterator[Finding]:
     """Check the interpreter and the packages."""
-    version = platform.python_version()
-    yield Finding("python", "ok", f"Python {version} at {sys.executable}")
+    yield Finding("python", "ok", f"Python {platform.python_version()} at {sys.executable}")
     acp = f"{ACP_PACKAGE.removeprefix('npm:')} {ACP_VERSION}"
     yield Finding("schemas", "ok", f"ACP v1 and v2 as in {acp}, Codex as in {CODEX_VERSION}")
     text = f"codex-acp-sdk {__version__} with pydantic {pydantic.VERSION}"

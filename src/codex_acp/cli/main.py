@@ -40,8 +40,7 @@ def main(argv: list[str] | None = None) -> int:
 
         if isinstance(sys.stdout, io.TextIOWrapper):  # its encoding may lack some characters
             sys.stdout.reconfigure(errors="backslashreplace")
-        code = run(args)
-        return _flush(code)
+        return _flush(run(args))
     except SystemExit as end:  # for example of --help, whose text is not flushed yet
         if end.code or _flush(0) == 0:
             raise

@@ -247,8 +247,7 @@ class Questions:
             answer = await self._ask(prompt)
             if answer is None or not answer.strip():
                 return None
-            chosen = keys.get(answer.strip().lower())
-            if chosen is not None:
+            if (chosen := keys.get(answer.strip().lower())) is not None:
                 return chosen
             is_habit = answer.strip().lower() in _SHORT_ANSWERS
             await self._show([_AGAIN, _NO_GUESS] if is_habit else [_AGAIN], [])

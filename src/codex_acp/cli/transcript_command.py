@@ -196,8 +196,7 @@ def _row(entry: events.Entry, description: Description) -> Row:
         "from": description.sender, "to": description.receiver, "tone": description.tone,
         "session": event.ref.session_id or event.ref.thread_id,
     }  # fmt: skip
-    title = _title_of(event)
-    if title is not None:
+    if (title := _title_of(event)) is not None:
         row["title"] = _cut(title, MAX_ROW_TEXT)
     return row
 
@@ -277,8 +276,7 @@ class _Links:
             wire: set[int] = set()
             for request in self._wire_requests_of(index, event):
                 wire |= {request, self._answers.get(request, request)}
-                title = rows[request].get("title")
-                if title is not None:
+                if (title := rows[request].get("title")) is not None:
                     rows[index]["title"] = title
             if wire:
                 rows[index]["wire"] = [*sorted(wire)]
@@ -302,8 +300,7 @@ class _Links:
         """Yield the row of the request ``key`` that is nearest to the row ``index``, if any."""
         requests = self._requests.get(key, [])
         at = bisect_left(requests, index)
-        near = requests[max(0, at - 1) : at + 1]
-        if near:
+        if near := requests[max(0, at - 1) : at + 1]:
             yield min(near, key=lambda other: abs(other - index))
 
 
@@ -427,8 +424,7 @@ def transcript(options: TranscriptOptions) -> int:
             data = page_data(read(options.file), options.selection)
             write_page(options.html, page_text(options.file, data))
             unread = f"; {data.unread} lines could not be read" if data.unread else ""
-            count = len(data.rows) - data.unread
-            sys.stderr.write(f"{count} events in {options.html}{unread}\n")
+            sys.stderr.write(f"{len(data.rows) - data.unread} events in {options.html}{unread}\n")
             return FAILED if data.unread else 0
         return _show(options, follow(options.file) if options.follow else read(options.file))
     except MisuseError as error:

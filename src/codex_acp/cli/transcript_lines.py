@@ -320,8 +320,7 @@ def read(name: str) -> Iterator[Line]:
     with _opened(name) as file:
         while data := _next(name, file):
             yield from map(read_line, framer.feed(data))
-    last = framer.finish()
-    if last is not None:
+    if (last := framer.finish()) is not None:
         line = read_line(last)
         yield line if line.entry is not None else line._replace(problem="it is not finished")
 

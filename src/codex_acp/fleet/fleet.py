@@ -56,8 +56,7 @@ class FleetRun:
     """
 
     def __init__(self, settings: FleetSettings, tasks: Sequence[Task]) -> None:
-        problems = duplicates(tasks)
-        if problems:
+        if problems := duplicates(tasks):
             raise MisuseError("; ".join(problems))
         checks = {task.id: OutputCheck(task.output) for task in tasks if task.output is not None}
         self._driver = RunDriver(settings, tasks, checks)
@@ -108,8 +107,7 @@ class FleetRun:
 
     def _begin(self) -> None:
         if self._running is None:
-            loop = running_loop()
-            self._running = loop.create_task(self._driver.run(), name="fleet")
+            self._running = running_loop().create_task(self._driver.run(), name="fleet")
 
 
 TASK_SECONDS: Final = 3600.0
@@ -535,8 +533,7 @@ class RunDriver:
             proposed = await self.settings.engine.open(self.fleet_id, work)
             self.slots = Slots(self.settings.concurrency or proposed, PARKED)
             self.note("run", run=self.run_id, tasks=list(self._tasks))
-            limit = self.settings.time_limit
-            if limit is not None:
+            if (limit := self.settings.time_limit) is not None:
                 loop = asyncio.get_running_loop()
                 reason = f"the time limit of {limit:g} seconds for all tasks is over"
                 timer = loop.call_later(limit, self.stop, reason)

@@ -96,8 +96,7 @@ class RayWorker:
 
     async def cancel(self, attempt_id: str) -> None:
         """End a job, and return when it has ended."""
-        task = self._jobs.get(attempt_id)
-        if task is not None:
+        if (task := self._jobs.get(attempt_id)) is not None:
             task.cancel()
             await asyncio.wait({task})
 

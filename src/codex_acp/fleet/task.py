@@ -73,8 +73,7 @@ class Task:
     max_tokens: int | None = None
 
     def __post_init__(self) -> None:
-        problem = self._problem()
-        if problem is not None:
+        if (problem := self._problem()) is not None:
             raise MisuseError(f"task {self.id!r}: {problem}")
         if not isinstance(self.prompt, str):
             object.__setattr__(self, "prompt", tuple(self.prompt))

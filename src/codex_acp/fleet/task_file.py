@@ -122,8 +122,7 @@ def _task(line: bytes, ask: FleetPolicy | None) -> Task:
         if name not in fields:
             raise _InvalidLine(f"it has no {name!r}")
     _check_types(fields)
-    command = fields.pop("command", None)
-    if command is not None:
+    if (command := fields.pop("command", None)) is not None:
         if "agent" in fields:
             raise _InvalidLine("it has both 'agent' and 'command'; give one of them")
         fields["agent"] = AgentSpec.parse(command)
@@ -159,8 +158,7 @@ def _check_types(fields: Mapping[str, Any]) -> None:
 
 def _policy(value: Any, ask: FleetPolicy | None) -> FleetPolicy:
     if isinstance(value, dict):
-        unknown = sorted(value.keys() - {"allow", "otherwise"})
-        if unknown:
+        if unknown := sorted(value.keys() - {"allow", "otherwise"}):
             raise _InvalidLine(f"a policy has 'allow' and 'otherwise', and no {unknown[0]!r}")
         kinds = value.get("allow")
         if not isinstance(kinds, list) or not all(kind in get_args(ToolKind) for kind in kinds):
