@@ -25,7 +25,7 @@ TESTED = ("2.41", "2.46", "2.50")
 _left_out = False
 
 
-def leave_out() -> None:
+def leave_pydantic_out() -> None:
     """Leave pydantic out of this process, in which only this library runs. Has no effect after an
     import of pydantic-core, or if pydantic-core is not installed."""
     from importlib.machinery import PathFinder
@@ -41,7 +41,7 @@ def leave_out() -> None:
     _left_out = True
 
 
-def is_left_out() -> bool:
+def is_pydantic_left_out() -> bool:
     """Return whether this process does without pydantic; may import pydantic-core to find out."""
     if not _left_out or "pydantic" in sys.modules:
         return False

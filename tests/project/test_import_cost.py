@@ -77,7 +77,7 @@ def test_the_agent_needs_of_pydantic_the_core_alone() -> None:
     needs = (*FOR_A_PROMPT, *LATER, "codex_acp.adapter.sessions.replay")
     modules = {name.partition(":")[0] for name in needs}
     modules |= {name.replace(".v1.", ".v2.") for name in modules}
-    leave_out = "import codex_acp._pydantic\ncodex_acp._pydantic.leave_out()\n"
+    leave_out = "import codex_acp._pydantic\ncodex_acp._pydantic.leave_pydantic_out()\n"
     loaded = _loaded(f"{leave_out}import codex_acp.adapter.serve, {', '.join(sorted(modules))}")
     found = {name for name in loaded if name.startswith("pydantic")}
     assert found == {"pydantic_core", "pydantic_core._pydantic_core"}

@@ -15,7 +15,7 @@ SRC = Path(__file__).resolve().parents[2] / "src" / "codex_acp"
 
 OF_THE_ADAPTER = ("adapter", "mapping", "routing", "codex/approvals", "codex/connection")
 
-LEAVE_OUT = "from codex_acp import _pydantic\n_pydantic.leave_out()\n"
+LEAVE_OUT = "from codex_acp import _pydantic\n_pydantic.leave_pydantic_out()\n"
 
 USE = """
 import copy

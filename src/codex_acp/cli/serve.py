@@ -10,7 +10,7 @@ import gc
 import os
 import sys
 
-from codex_acp._pydantic import leave_out
+from codex_acp._pydantic import leave_pydantic_out
 from codex_acp.cli.logs import LogFile, chosen_level, start_logging
 from codex_acp.cli.process import complain
 from codex_acp.codex.connection.launch import LaunchOptions, spawn_app_server
@@ -90,7 +90,7 @@ def serve(
     spawned = _spawn(options) if network is None or network.shared else None
     # Imports make many objects and little garbage; run_stdio enables the collection again.
     gc.disable()
-    leave_out()
+    leave_pydantic_out()
     try:
         start_logging(level, log)
         if network is not None:
@@ -118,6 +118,7 @@ def _stdio(
     versions: tuple[int, ...],
     defaults: SessionDefaults | None,
 ) -> Callable[[Transcript], int]:
+    """Return the function that serves the client on standard input and output."""
     if os.isatty(0):
         print(TERMINAL_HINT, file=sys.stderr)
     early, hello = read_now(0), None
@@ -160,6 +161,7 @@ def _load_asyncio_without_tls() -> None:
 def _network(
     network: NetworkOptions, options: LaunchOptions, spawned: ChildProcess | LaunchError | None
 ) -> Callable[[Transcript], int]:
+    """Return the function that serves clients of the network."""
     from codex_acp.adapter.network.listen import run_network
 
     def say(url: str) -> None:

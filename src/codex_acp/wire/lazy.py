@@ -26,9 +26,9 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast
 
 from pydantic_core import SchemaSerializer, SchemaValidator
 
-from codex_acp._pydantic import is_left_out
+from codex_acp._pydantic import is_pydantic_left_out
 
-LEFT_OUT = is_left_out()
+LEFT_OUT = is_pydantic_left_out()
 """Whether this process does without pydantic; see `codex_acp._pydantic`."""
 
 
