@@ -249,7 +249,7 @@ class Bridge:
         self._state.now = self._state.now + 1 if now is None else now
         out = _Results()
         if method not in SERVER_NOTIFICATIONS:
-            return self._as_told(out)
+            return self._told(out)
         if method in WITHOUT_SECRETS:
             params = WITHOUT_SECRETS[method](params)
         model, decoded = SERVER_NOTIFICATIONS[method].params, {} if params is None else params
@@ -267,13 +267,13 @@ class Bridge:
                 item = event.params.item
                 ended_well = getattr(item, "status", "completed") == "completed"
                 item_id = str(getattr(item, "id", ""))
-                self._item_ended((event.params.thread_id, item_id), out, ended_well=ended_well)
+                self._end_item((event.params.thread_id, item_id), out, ended_well=ended_well)
             case notifications.TurnCompletedEvent():
-                self._turn_ended(event.params.thread_id, event.params.turn.id, out)
+                self._end_turn(event.params.thread_id, event.params.turn.id, out)
             case notifications.ServerRequestResolvedEvent():
                 key = _key(event.params.request_id)
                 self._settle(key, self._ledger.resolved(key), out)
-        return self._as_told(out)
+        return self._told(out)
 
     def holds(self, params: JsonValue) -> bool:
         """Return whether a request is from the session's thread or a sub-agent's."""
@@ -293,7 +293,7 @@ class Bridge:
         except InvalidPayload as error:
             reason = str(error)
             reply = Reply(request_id, refusals.refusal(method, params, reason))
-            return Decline(request_id, reason, self._as_told(_Results(replies=[reply])))
+            return Decline(request_id, reason, self._told(_Results(replies=[reply])))
         key = _key(request_id)
         if key in self._open:
             open_request, question = self._open[key]
@@ -302,7 +302,7 @@ class Bridge:
             out = _Results()
             abandoned = self._ledger.abandoned(key, "Codex used its id again", by="superseded")
             self._settle(key, abandoned, out)
-            return self._declined(request, "the request's id is open already", out)
+            return self._decline(request, "the request's id is open already", out)
         classified = classify(request, self._items)
         looks = self._look_at(classified) if isinstance(classified, ApprovalRequest) else {}
         context = routes.RoutingContext(self._items, self._client, {self.thread_id}, looks)
@@ -312,17 +312,17 @@ class Bridge:
         ):
             reason = "the prompt was cancelled"
             result = refusals.cancelled(method, request.params, reason)
-            return self._declined(request, reason, _Results(), result)
+            return self._decline(request, reason, _Results(), result)
         match routed:
             case routes.Approval():
-                return self._approval(key, routed)
+                return self._open_approval(key, routed)
             case routes.Elicitation():
-                return self._elicitation(key, routed, request)
+                return self._open_elicitation(key, routed, request)
             case routes.Decline():
                 out = _Results()
                 self._fail_closed(self._ledger.note_declined(request), out)
                 has_notice = routed.session_id is not None
-                return self._declined(request, routed.reason, out, has_notice=has_notice)
+                return self._decline(request, routed.reason, out, has_notice=has_notice)
             case _:
                 assert_never(routed)
 
@@ -334,7 +334,7 @@ class Bridge:
         An invalid answer, or an option that the question did not offer, accepts nothing.
         """
         if not self._is_open(question):
-            return self._as_told(_Results())
+            return self._told(_Results())
         content = plain(response)
         answer: Mapping[str, Any] = content if isinstance(content, dict) else {}
         if isinstance(question, Elicitation):
@@ -346,7 +346,7 @@ class Bridge:
     def failed(self, question: Approval | Elicitation, reason: str) -> Told:
         """Decline a question that the client did not answer, because of an error, say."""
         if not self._is_open(question):
-            return self._as_told(_Results())
+            return self._told(_Results())
         if isinstance(question, Elicitation):
             declined = elicitations.declined(question._route.form_or_url, reason)
             return self._settle_elicitation(question, declined)
@@ -365,18 +365,18 @@ class Bridge:
             self._carry_out(settlement, out, cancelled=True)
         for key in [*self._open]:
             self._withdraw(key, out)
-        return self._as_told(out)
+        return self._told(out)
 
     # Making questions.
 
-    def _approval(self, key: Key, routed: routes.Approval) -> Route:
+    def _open_approval(self, key: Key, routed: routes.Approval) -> Route:
         request = routed.approval.request
         entry = self._ledger.open(key, routed)
         assert entry is not None, "`asked` has closed an approval with this key"
         out = _Results()
         if isinstance(entry, FailedClosed):
             self._fail_closed(entry, out)
-            return self._declined(request, SHARED_ID, out)
+            return self._decline(request, SHARED_ID, out)
         running = self._items.get(routed.thread_id, routed.item_id)
         if running is not None:
             running.asked = True
@@ -389,19 +389,21 @@ class Bridge:
         )
         out.events += announce(self._state, routed.announcement)
         self._announce_waiting(out)
-        approval = Approval(request.id, self._as_told(out), entry, question)
+        approval = Approval(request.id, self._told(out), entry, question)
         self._open[key] = (request, approval)
         return approval
 
-    def _elicitation(self, key: Key, routed: routes.Elicitation, request: ServerRequest) -> Route:
+    def _open_elicitation(
+        self, key: Key, routed: routes.Elicitation, request: ServerRequest
+    ) -> Route:
         self._elicitations += 1
         out = _Results()
         self._announce_waiting(out)
-        question = Elicitation(request.id, self._as_told(out), routed, f"e{self._elicitations}")
+        question = Elicitation(request.id, self._told(out), routed, f"e{self._elicitations}")
         self._open[key] = (request, question)
         return question
 
-    def _declined(
+    def _decline(
         self,
         request: ServerRequest,
         reason: str,
@@ -410,14 +412,16 @@ class Bridge:
         *,
         has_notice: bool = True,
     ) -> Decline:
+        """Make the decline of a request, whose reply is ``result`` or else the method's refusal."""
         result = result or refusals.refusal(request.method, request.params, reason)
         out.replies = [r for r in out.replies if _key(r.id) != _key(request.id)]
         out.replies.append(Reply(request.id, result))
         if has_notice:
             out.events.append(make_notice(f"Declined without asking: {reason}"))
-        return Decline(request.id, reason, self._as_told(out))
+        return Decline(request.id, reason, self._told(out))
 
     def _look_at(self, approval: ApprovalRequest) -> Mapping[str, PathLook]:
+        """Return where the paths of an approval lead."""
         paths = [*named_paths(approval)]
         looks = dict(self._look(paths)) if self._look is not None and paths else {}
         for path in looks.keys() & self._opened.keys():
@@ -445,7 +449,7 @@ class Bridge:
         )
         assert settlement is not None, "an open question has a pending entry"
         self._carry_out(settlement, out)
-        return self._as_told(out)
+        return self._told(out)
 
     def _settle_elicitation(
         self, question: Elicitation, reply: elicitations.ElicitationReply
@@ -455,9 +459,10 @@ class Bridge:
         if reply.problem is not None:
             out.events.append(make_notice(f"An answer was not passed on: {reply.problem}."))
         self._announce_running(out)
-        return self._as_told(out)
+        return self._told(out)
 
     def _carry_out(self, settlement: Settlement, out: _Results, *, cancelled: bool = False) -> None:
+        """Add the reply, the notice and the updates of a settled approval to the results."""
         entry = settlement.entry
         routed, accepted = entry.route, settlement.outcome == "accepted"
         self._open.pop(entry.key, None)
@@ -477,6 +482,7 @@ class Bridge:
         self._announce_running(out)
 
     def _fail_closed(self, failed: FailedClosed | None, out: _Results) -> None:
+        """Interrupt the turns of accepted approvals that are in doubt; settle the open ones."""
         if failed is None:
             return
         for entry in failed.accepted:
@@ -506,6 +512,7 @@ class Bridge:
     # Turns and items.
 
     def _show(self, event: ServerNotification, out: _Results) -> None:
+        """Add the updates for a notification of the session's thread to the results."""
         if isinstance(event, notifications.TurnStartedEvent):
             out.events.append(StateChanged("running"))
         row = cast("Mapping[str, Any]", NOTIFICATION_HANDLERS)[event.method]
@@ -530,15 +537,15 @@ class Bridge:
             why = "its model reached for another session, with rights not its own"
             out.events.append(make_notice(f"The turn is interrupted: {why} ({', '.join(others)})."))
 
-    def _item_ended(self, key: tuple[str, str], out: _Results, *, ended_well: bool) -> None:
+    def _end_item(self, key: tuple[str, str], out: _Results, *, ended_well: bool) -> None:
         for call_id in self._calls_of_items.pop(key, ()):
             out.events += call_ended(self._state, call_id, ended_well=ended_well)
 
-    def _turn_ended(self, thread_id: str, turn_id: str, out: _Results) -> None:
+    def _end_turn(self, thread_id: str, turn_id: str, out: _Results) -> None:
         for settlement in self._ledger.turn_ended(thread_id, turn_id):
             self._carry_out(settlement, out)
         for item in [item for item in self._calls_of_items if item[0] == thread_id]:
-            self._item_ended(item, out, ended_well=False)
+            self._end_item(item, out, ended_well=False)
         for key, (_, question) in [*self._open.items()]:
             if isinstance(question, Elicitation):
                 routed = question._route
@@ -557,7 +564,7 @@ class Bridge:
         if not self._open and self._items.running_turn(self.thread_id) is not None:
             out.events.append(StateChanged("running"))
 
-    def _as_told(self, out: _Results) -> Told:
+    def _told(self, out: _Results) -> Told:
         return Told(
             self.thread_id,
             tuple(out.replies),

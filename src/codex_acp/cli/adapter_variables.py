@@ -77,12 +77,12 @@ class AdapterVariables(NamedTuple):
 def read_variables(environment: Mapping[str, str], given: Sequence[str] = ()) -> AdapterVariables:
     """Read the variables; ``given`` are the ``-c`` arguments, which override them. Raises
     MisuseError that names an invalid variable."""
-    config = _object(CONFIG, environment.get(CONFIG))
+    config = _parse_object(CONFIG, environment.get(CONFIG))
     arguments, private, given = _split_private(dict(_leaves("", config)), given)
     provider = environment.get(PROVIDER)
     if provider:
-        arguments += ["-c", f"model_provider={_toml(PROVIDER, provider)}"]
-    mode = _mode(environment.get(MODE_VARIABLE))
+        arguments += ["-c", f"model_provider={_to_toml(PROVIDER, provider)}"]
+    mode = _read_mode(environment.get(MODE_VARIABLE))
     notes = [f"{MODE_VARIABLE}: new sessions begin in the mode {mode}"] if mode else []
     keys = sorted({key.partition(".")[0] for key in config})
     if keys:
@@ -91,7 +91,7 @@ def read_variables(environment: Mapping[str, str], given: Sequence[str] = ()) ->
         notes.append(f"{PROVIDER}: the model provider is {provider!r}")
     access = ", ".join(key for key in keys if key in ACCESS)
     warnings = (f"{CONFIG} of this agent's environment sets {access}",) if access else ()
-    login = _login(environment.get(LOGIN))
+    login = _read_login(environment.get(LOGIN))
     directory, log_file = environment.get(LOGS), None
     if directory:
         try:
@@ -131,13 +131,13 @@ def _split_private(
     arguments: list[str] = []
     for key, value in settings.items():
         if key not in private:
-            arguments += ["-c", f"{key}={_toml(key, value)}"]
+            arguments += ["-c", f"{key}={_to_toml(key, value)}"]
     if private and given:
         private, given = _override(private, prefixes, given)
     return arguments, private, given
 
 
-def _object(variable: str, text: str | None) -> dict[str, Any]:
+def _parse_object(variable: str, text: str | None) -> dict[str, Any]:
     if not text:
         return {}
     try:
@@ -191,14 +191,14 @@ def _texts(value: Any) -> Iterator[str]:
             yield from _texts(inner)
 
 
-def _toml(key: str, value: Any) -> str:
+def _to_toml(key: str, value: Any) -> str:
     try:
         return toml_value(value)
     except MisuseError as error:
         raise MisuseError(f"{CONFIG}: {key} cannot be given to Codex: {error}") from error
 
 
-def _mode(text: str | None) -> str | None:
+def _read_mode(text: str | None) -> str | None:
     if not text:
         return None
     mode = known_mode(text)
@@ -210,8 +210,8 @@ def _mode(text: str | None) -> str | None:
     return mode
 
 
-def _login(text: str | None) -> dict[str, Any] | None:
-    request = _object(LOGIN, text)
+def _read_login(text: str | None) -> dict[str, Any] | None:
+    request = _parse_object(LOGIN, text)
     if not request:
         return None
     method, meta = request.get("methodId"), request.get("_meta")
@@ -251,9 +251,9 @@ def _override(
             del settings[key]
         if table is not None:
             path = key.removeprefix(f"{table}.").split(".")
-            settings[table] = with_value(object_at(settings, table), path, _value(value))
+            settings[table] = with_value(object_at(settings, table), path, _parse_value(value))
         elif with_thread:
-            settings[key] = _value(value)
+            settings[key] = _parse_value(value)
         else:
             left += [option, text]
     return settings, left
@@ -263,7 +263,7 @@ def _is_below(key: str, table: str) -> bool:
     return key.startswith(f"{table}.")
 
 
-def _value(text: str) -> JsonValue:
+def _parse_value(text: str) -> JsonValue:
     """Read a value as Codex does: TOML, else the text itself; a date becomes a text."""
     try:
         parsed = tomllib.loads(f"x = {text}")["x"]

@@ -109,7 +109,7 @@ class _Chat:
 
     async def converse(self) -> int:
         if self._options.list:
-            sessions = await self._sessions()
+            sessions = await self._list_sessions()
             if not sessions:
                 self._screen.note(NO_SESSION)
             for info in sessions:
@@ -196,7 +196,7 @@ class _Chat:
                 self._shown_notices.add(update.title)
             self._screen.update(update, {})
 
-    async def _sessions(self) -> list[SessionInfo]:
+    async def _list_sessions(self) -> list[SessionInfo]:
         with self._screen.working(f"starting {visible(self._spec.name)}"):
             sessions = await self._host.runtime.sessions(self._spec, cwd=self._options.cwd or ".")
         return sorted(sessions, key=lambda info: info.updated_at or "", reverse=True)
@@ -204,7 +204,7 @@ class _Chat:
     async def _choose(self) -> str | None:
         """Return the id of the latest session, or of the one that the person chooses; None if the
         directory has no session."""
-        sessions = (await self._sessions())[:LISTED]
+        sessions = (await self._list_sessions())[:LISTED]
         if not sessions:
             self._screen.note(f"{NO_SESSION}; this is a new one")
             return None
@@ -304,12 +304,12 @@ class ChatCommands:
             for command in self._session.commands:
                 show(f"/{visible(command.name)}", visible(command.description))
         elif name == "options":
-            await self._options(rest)
+            await self._run_options(rest)
         else:
-            await self._setting(name, settings_of(self._session)[name], rest)
+            await self._run_setting(name, settings_of(self._session)[name], rest)
         return True
 
-    async def _options(self, rest: Sequence[str]) -> None:
+    async def _run_options(self, rest: Sequence[str]) -> None:
         options = self._session.options
         if rest and options.get(rest[0]) is None:
             raise MisuseError(f"there is no option {rest[0]!r}; /options lists them")
@@ -324,19 +324,19 @@ class ChatCommands:
             shown = ("off", "on")[now] if isinstance(now, bool) else str(now)
             self._screen.list_entry(visible(option.id), visible(shown))
 
-    async def _setting(self, name: str, setting: Setting, rest: Sequence[str]) -> None:
+    async def _run_setting(self, name: str, setting: Setting, rest: Sequence[str]) -> None:
         if not setting:
             self._screen.note(f"{visible(self._session.agent)} has no {name} to set")
             return
         if rest:
-            await setting.set(_value(setting, " ".join(rest)))
+            await setting.set(_value_named(setting, " ".join(rest)))
         self._screen.note(f"{name}: {visible(str(setting.current))}")
         if not rest:
             for choice in setting.choices:
                 self._screen.list_entry(visible(choice.value), visible(choice.name))
 
 
-def _value(setting: Setting, word: str) -> str:
+def _value_named(setting: Setting, word: str) -> str:
     """Return the value whose id or name is ``word``. Raises MisuseError."""
     for choice in setting.choices:
         if word.casefold() in (choice.value.casefold(), choice.name.casefold()):
@@ -373,7 +373,7 @@ class ChatInput:
             event.current_buffer.insert_text("\n")
 
         self._session: PromptSession[str] = PromptSession(
-            history=self._history(),
+            history=self._open_history(),
             key_bindings=bindings,
             output=_output(),
             complete_while_typing=True,
@@ -417,7 +417,7 @@ class ChatInput:
                     return int(text)
                 self._screen.write_now(f"[a number from 1 to {most}]\n")
 
-    def _history(self) -> History:
+    def _open_history(self) -> History:
         state = os.environ.get("XDG_STATE_HOME") or "~/.local/state"
         path = Path(state).expanduser() / "codex-acp-sdk" / "history"
         try:

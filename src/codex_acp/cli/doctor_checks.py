@@ -436,7 +436,7 @@ def codex_findings(
         yield problem("start", f"Codex does not start: {answers.failed}", advice)
         return
     yield Finding("start", "ok", "`codex app-server` starts and answers")
-    findings = list(_configuration(answers, values))
+    findings = list(_check_configuration(answers, values))
     yield from findings
     valid = all(finding.level != "problem" for finding in findings)
     limits = value_at(answers.results, "requirements", "requirements")
@@ -444,13 +444,13 @@ def codex_findings(
         names = ", ".join(sorted(name for name, value in limits.items() if value is not None))
         text = f"an administrator restricts Codex on this machine ({names or 'no setting'})"
         yield Finding("requirements", "ok", text)
-    yield from _account(answers, environ, login)
+    yield from _check_account(answers, environ, login)
     # With an invalid configuration, Codex lets no command write anywhere.
-    yield from _sandbox(answers, SANDBOXES if valid else {"read-only": []})
-    yield from _servers(answers)
+    yield from _check_sandbox(answers, SANDBOXES if valid else {"read-only": []})
+    yield from _check_mcp_servers(answers)
 
 
-def _configuration(answers: Answers, values: list[str]) -> Iterator[Finding]:
+def _check_configuration(answers: Answers, values: list[str]) -> Iterator[Finding]:
     check, invalid = "codex_config", False
     for params in answers.warnings:
         summary, details = str(params.get("summary") or ""), params.get("details")
@@ -481,7 +481,7 @@ def _configuration(answers: Answers, values: list[str]) -> Iterator[Finding]:
         yield warning("approvals", text, "set approval_policy to on-request to be asked")
 
 
-def _account(
+def _check_account(
     answers: Answers, environ: Mapping[str, str], login: list[Finding]
 ) -> Iterator[Finding]:
     account, config = answers.results.get("account"), _config_of(answers)
@@ -499,7 +499,7 @@ def _account(
         yield Finding("login", "ok", f"{name} needs no login at OpenAI")
 
 
-def _sandbox(answers: Answers, expected: Mapping[str, list[str]]) -> Iterator[Finding]:
+def _check_sandbox(answers: Answers, expected: Mapping[str, list[str]]) -> Iterator[Finding]:
     failed = []
     for name in expected:
         if name in answers.errors:
@@ -525,7 +525,7 @@ def _sandbox(answers: Answers, expected: Mapping[str, list[str]]) -> Iterator[Fi
         yield Finding("sandbox", "ok", text)
 
 
-def _servers(answers: Answers) -> Iterator[Finding]:
+def _check_mcp_servers(answers: Answers) -> Iterator[Finding]:
     configured = _config_of(answers).get("mcp_servers")
     if not isinstance(configured, dict):
         return
@@ -683,6 +683,8 @@ async def talk(path: str, copy: HomeCopy, deadline: Deadline) -> Answers:
 async def _ask_all(
     connection: AppServerConnection, answers: Answers, copy: HomeCopy, deadline: Deadline
 ) -> None:
+    """Send the requests, one after the other; wait for MCP servers and further warnings."""
+
     async def ask(name: str, method: str, params: JsonValue) -> None:
         seconds = deadline.left(ANSWER_SECONDS)
         try:

@@ -99,14 +99,14 @@ class _Run:
 
     async def main(self) -> int:
         options, loop = self._options, asyncio.get_running_loop()
-        tasks = self._tasks()
+        tasks = self._read_tasks()
         if options.policy != "ask" and all(task.policy in (None, deny_all) for task in tasks):
             self._questions = None
         self._view: Lines | LiveTable = Lines(self._screen)
         if LiveLine.possible(sys.stderr) and not options.json and self._questions is None:
             self._view = LiveTable(sys.stderr)
         self._progress = Progress(len(tasks), self._view.say)
-        fleet_run = self._fleet().map(tasks)
+        fleet_run = self._make_fleet().map(tasks)
         if options.engine == "local":
             adopt_orphans(loop)
         async with fleet_run as outcomes:
@@ -140,7 +140,7 @@ class _Run:
         self._note(f"{sentence}; --resume --retry-failed runs what failed once more")
         return FAILED
 
-    def _tasks(self) -> list[Task]:
+    def _read_tasks(self) -> list[Task]:
         """Read the tasks. Raises TaskFileError."""
         path = self._options.tasks
         ask = None if self._questions is None else self._questions.permission
@@ -153,7 +153,7 @@ class _Run:
             self._note(f"left out: {visible(problem)}")
         return tasks
 
-    def _fleet(self) -> Fleet:
+    def _make_fleet(self) -> Fleet:
         options = self._options
         more: dict[str, Any] = {}
         policy: Any = deny_all

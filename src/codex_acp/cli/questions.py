@@ -141,7 +141,7 @@ class Questions:
             content: dict[str, types.ElicitationContentValue] = {}
             for name, field in schema.properties.items():
                 try:
-                    content[name] = await self._field(name, field, schema)
+                    content[name] = await self._ask_field(name, field, schema)
                 except FormLeft:
                     return "cancel"
                 except FieldSkipped:
@@ -309,7 +309,7 @@ class Questions:
                 yield Line(heading(name, field, schema), "  ", "bold")
                 yield from (Line(title, "      - ") for title in titles_of(field))
 
-    async def _field(
+    async def _ask_field(
         self, name: str, field: types.ElicitationPropertySchema, schema: types.ElicitationSchema
     ) -> types.ElicitationContentValue:
         """Ask for a value that fits the field. Raises FieldSkipped, FormLeft."""
@@ -321,11 +321,11 @@ class Questions:
                 listed = (Line(f"{n}) {t}", "    ") for n, t in enumerate(titles_of(field), 1))
                 if await self._show([title], listed) != "whole":
                     raise FormLeft
-                return await self._value(field, name in (schema.required or ()))
+                return await self._read_value(field, name in (schema.required or ()))
             except Redraw:
                 self._screen.write_now("\n\n")
 
-    async def _value(
+    async def _read_value(
         self, field: types.ElicitationPropertySchema, required: bool
     ) -> types.ElicitationContentValue:
         assert not isinstance(field, types.UnknownVariant)

@@ -277,6 +277,7 @@ class TextOutput:
         put(self._err, text)
 
     def _text(self, update: types.AgentMessageChunkSessionUpdate) -> None:
+        """Write a piece of a message of the agent."""
         content = update.content
         if not isinstance(content, types.TextContentBlock):
             self.note(f"the agent sent content of type {visible(content.type)}")
@@ -358,6 +359,7 @@ class TextOutput:
         return styled(text, style) if self.frame.coloured else text
 
     def _end_text(self) -> None:
+        """End the message of the agent that is being written."""
         if self._in_text:
             self._in_text = False
             if self._markdown is not None:
@@ -370,6 +372,7 @@ class TextOutput:
                 self._write(self._out, "\n")
 
     def _write(self, stream: TextIO, text: str) -> None:
+        """Write text, or hold it back while a question is open."""
         if self._guarded or stream is self._err:
             text = self.frame.without_mark(text)
         with self._lock:

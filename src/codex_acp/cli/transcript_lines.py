@@ -317,8 +317,8 @@ def _has_too_many_values(text: str) -> bool:
 def read(name: str) -> Iterator[Line]:
     """Yield all lines of a file. The last line may lack its line end. Raises MisuseError."""
     framer = LineFramer(LINE_LIMIT)
-    with _opened(name) as file:
-        while data := _next(name, file):
+    with _open(name) as file:
+        while data := _read_chunk(name, file):
             yield from map(read_line, framer.feed(data))
     if (last := framer.finish()) is not None:
         line = read_line(last)
@@ -333,10 +333,10 @@ def follow(name: str) -> Iterator[Line | None]:
     """
     framer = LineFramer(LINE_LIMIT)
     while True:
-        with _opened(name) as file:
+        with _open(name) as file:
             read_bytes = 0
             while not _was_replaced(name, file, read_bytes):
-                data = _next(name, file)
+                data = _read_chunk(name, file)
                 read_bytes += len(data)
                 yield from map(read_line, framer.feed(data))
                 if not data:
@@ -348,7 +348,7 @@ def follow(name: str) -> Iterator[Line | None]:
 
 
 @contextmanager
-def _opened(name: str) -> Iterator[FileIO]:
+def _open(name: str) -> Iterator[FileIO]:
     if name == STANDARD_INPUT:
         if sys.stdin is None:
             raise _unreadable(name, ValueError("standard input is closed"))
@@ -362,7 +362,7 @@ def _opened(name: str) -> Iterator[FileIO]:
         yield file
 
 
-def _next(name: str, file: FileIO) -> bytes:
+def _read_chunk(name: str, file: FileIO) -> bytes:
     try:
         return file.read(CHUNK) or b""
     except OSError as error:

@@ -300,10 +300,10 @@ class TaskRun:
         """Attempt the task until there is an outcome; give its slot back during pauses."""
         driver, retries = self._driver, self._driver.settings.retries
         for attempt in range(1, retries.attempts + 1):
-            job = self._job()
+            job = self._make_job()
             report = await self._attempt(job)
             if report.reason not in RETRIED or attempt == retries.attempts:
-                return job, report, self._outcome(report)
+                return job, report, self._make_outcome(report)
             await driver.settings.engine.settle(job, written=False)
             pause = retries.pause(attempt)
             driver.report_event(
@@ -312,7 +312,7 @@ class TaskRun:
             await driver.slots.pause(pause)
         raise AssertionError("a task is tried at least once")
 
-    def _job(self) -> Job:
+    def _make_job(self) -> Job:
         task, driver, history = self._task, self._driver, self._history
         fleet = driver.settings
         # All prompts finished, but no outcome: the last answer is lost, so send that prompt again.
@@ -341,6 +341,7 @@ class TaskRun:
         )
 
     async def _attempt(self, job: Job) -> Report:
+        """Run a job, and note the attempt in the journal and the history."""
         driver, history = self._driver, self._history
         started = driver.note("attempt", id=self._task.id, attempt=job.attempt_id)
         history.attempts.append(Attempt(started=started, reason="interrupted"))
@@ -388,7 +389,7 @@ class TaskRun:
                 running.cancel()
                 await asyncio.wait({running})
 
-    def _outcome(self, report: Report) -> Outcome:
+    def _make_outcome(self, report: Report) -> Outcome:
         task = self._task
         completed = report.reason == "end_turn"
         output: Any = report.output

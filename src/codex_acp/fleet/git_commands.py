@@ -76,7 +76,7 @@ _NO_CONFIGURATION: Final = {
 """Environment without the configuration of the user and the system."""
 
 
-def _environment() -> dict[str, str]:
+def _make_environment() -> dict[str, str]:
     env = {k: v for k, v in os.environ.items() if not k.startswith("GIT_") or k in _KEPT_VARIABLES}
     env.setdefault("GIT_SSH_COMMAND", "ssh -oBatchMode=yes")
     return env | {
@@ -107,7 +107,7 @@ async def git(
     ``users_own`` makes git use the user's configuration. Raises GitFailed, also if git runs longer
     than ``seconds``. If git runs when this call ends or is cancelled, kills git's process group.
     """
-    environment = _environment() | ({} if users_own else _NO_CONFIGURATION) | dict(env or {})
+    environment = _make_environment() | ({} if users_own else _NO_CONFIGURATION) | dict(env or {})
     starting = asyncio.ensure_future(
         _spawn(("git", *_SAFE_OPTIONS, *before, command, *arguments), cwd, environment, stdin)
     )

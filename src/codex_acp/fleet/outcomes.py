@@ -127,7 +127,7 @@ class Outcome:
         return {"version": VERSION, **_members(self, _JSON_NAMES_OF_OUTCOME), **converted}
 
 
-def _names(kind: type[DataclassInstance]) -> dict[str, str]:
+def _json_names(kind: type[DataclassInstance]) -> dict[str, str]:
     """Map each field of a class to its name in JSON."""
     return {field.name: _camel_case(field.name) for field in fields(kind)}
 
@@ -146,9 +146,11 @@ _OPTIONAL: Final = (
 )  # fmt: skip
 """Fields of an outcome that are a text or None."""
 
-_JSON_NAMES_OF_ATTEMPT: Final = _names(Attempt)
+_JSON_NAMES_OF_ATTEMPT: Final = _json_names(Attempt)
 _JSON_NAMES_OF_OUTCOME: Final = {
-    attribute: name for attribute, name in _names(Outcome).items() if attribute not in _NOT_WRITTEN
+    attribute: name
+    for attribute, name in _json_names(Outcome).items()
+    if attribute not in _NOT_WRITTEN
 }
 
 
@@ -166,36 +168,40 @@ def outcome_from_json(value: object, path: Path) -> Outcome:
         members = {attribute: found[name] for attribute, name in _JSON_NAMES_OF_OUTCOME.items()}
         usage = found["usage"]
         members |= {
-            **{name: _text(members[name]) for name in ("id", "text", "agent", "digest")},
-            **{name: _text(members[name]) for name in _OPTIONAL if members[name] is not None},
+            **{name: _checked_text(members[name]) for name in ("id", "text", "agent", "digest")},
+            **{
+                name: _checked_text(members[name])
+                for name in _OPTIONAL
+                if members[name] is not None
+            },
             **{name: int(members[name]) for name in ("asked", "allowed")},
-            "status": _one_of(Status, found["status"]),
-            "reason": _one_of(Reason, found["reason"]),
+            "status": _checked_literal(Status, found["status"]),
+            "reason": _checked_literal(Reason, found["reason"]),
             "usage": Usage(
                 int(usage["total"]), int(usage["input"]), int(usage["output"]), usage["counted"]
             ),
-            "attempts": tuple(map(_attempt, found["attempts"])),
+            "attempts": tuple(map(_attempt_from_json, found["attempts"])),
         }
         return Outcome(**members, path=path, earlier=True)
     except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise OutDirectoryError(f"{path} holds a malformed outcome: {error}") from error
 
 
-def _attempt(found: Mapping[str, Any]) -> Attempt:
+def _attempt_from_json(found: Mapping[str, Any]) -> Attempt:
     members = {attribute: found[name] for attribute, name in _JSON_NAMES_OF_ATTEMPT.items()}
     optional = [name for name in ("message", "worker", "session_id") if members[name] is not None]
-    members |= {name: _text(members[name]) for name in (*optional, "started", "reason")}
+    members |= {name: _checked_text(members[name]) for name in (*optional, "started", "reason")}
     members["seconds"] = float(found["seconds"])
     return Attempt(**members)
 
 
-def _text(value: object) -> str:
+def _checked_text(value: object) -> str:
     if not isinstance(value, str):
         raise TypeError(f"{value!r} is no text")
     return value
 
 
-def _one_of(literal: Any, value: Any) -> Any:
+def _checked_literal(literal: Any, value: Any) -> Any:
     if value not in get_args(literal):
         raise ValueError(f"{value!r} is none of {', '.join(get_args(literal))}")
     return value
@@ -277,7 +283,7 @@ def _unwritten(path: Path, error: OSError) -> OutcomeNotWritten:
     return OutcomeNotWritten(msg)
 
 
-def _lines(path: Path) -> Iterator[dict[str, Any]]:
+def _read_lines(path: Path) -> Iterator[dict[str, Any]]:
     try:
         content = read_regular(path, MOST_READ)
     except FileNotFoundError:
@@ -299,7 +305,7 @@ def read_history(path: Path) -> tuple[list[str], dict[str, History]]:
     """Return the ids of the tasks of all runs, in order, and each task's history."""
     ids: dict[str, None] = {}
     histories: dict[str, History] = {}
-    for line in _lines(path):
+    for line in _read_lines(path):
         kind, task_id = line.get("type"), line.get("id")
         if kind == "run" and isinstance(line.get("tasks"), list):
             ids.update(dict.fromkeys(each for each in line["tasks"] if isinstance(each, str)))

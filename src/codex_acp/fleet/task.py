@@ -197,7 +197,7 @@ class OutputCheck:
         """jsonschema's validator; None for a type."""
         if isinstance(output_type, Mapping):
             self.schema: Mapping[str, JsonValue] = dict(output_type)
-            self._validator = _validator(self.schema)
+            self._validator = _make_validator(self.schema)
             return
         from pydantic import PydanticSchemaGenerationError, PydanticUserError, TypeAdapter
 
@@ -241,7 +241,7 @@ class OutputCheck:
         return self._adapter.validate_json(json.dumps(output))
 
 
-def _validator(schema: Mapping[str, JsonValue]) -> Any:
+def _make_validator(schema: Mapping[str, JsonValue]) -> Any:
     try:
         from jsonschema import SchemaError
         from jsonschema.validators import validator_for

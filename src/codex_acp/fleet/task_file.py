@@ -81,7 +81,7 @@ def parse_tasks(data: bytes, *, ask: FleetPolicy | None = None) -> tuple[list[Ta
         if not line.strip():
             continue
         try:
-            task = _task(line, ask)
+            task = _parse_task(line, ask)
             folded = file_name(task.id).casefold()
             if folded in line_of:
                 exact = any(other.id == task.id for other in tasks)
@@ -110,7 +110,7 @@ def _json_object(line: bytes) -> dict[str, Any]:
     return found
 
 
-def _task(line: bytes, ask: FleetPolicy | None) -> Task:
+def _parse_task(line: bytes, ask: FleetPolicy | None) -> Task:
     found = _json_object(line)
     for key in found:
         if key not in KEYS:
@@ -127,7 +127,7 @@ def _task(line: bytes, ask: FleetPolicy | None) -> Task:
             raise _InvalidLine("it has both 'agent' and 'command'; give one of them")
         fields["agent"] = AgentSpec.parse(command)
     if "policy" in fields:
-        fields["policy"] = _policy(fields["policy"], ask)
+        fields["policy"] = _parse_policy(fields["policy"], ask)
     task = Task(**fields)
     if task.output is not None:
         OutputCheck(task.output)  # finds an invalid schema before any task runs
@@ -156,14 +156,14 @@ def _check_types(fields: Mapping[str, Any]) -> None:
         raise _InvalidLine("'output' is a JSON Schema, an object")
 
 
-def _policy(value: Any, ask: FleetPolicy | None) -> FleetPolicy:
+def _parse_policy(value: Any, ask: FleetPolicy | None) -> FleetPolicy:
     if isinstance(value, dict):
         if unknown := sorted(value.keys() - {"allow", "otherwise"}):
             raise _InvalidLine(f"a policy has 'allow' and 'otherwise', and no {unknown[0]!r}")
         kinds = value.get("allow")
         if not isinstance(kinds, list) or not all(kind in get_args(ToolKind) for kind in kinds):
             raise _InvalidLine(f"'allow' is a list of kinds: {', '.join(get_args(ToolKind))}")
-        otherwise: Any = _policy(value.get("otherwise", "deny_all"), ask)
+        otherwise: Any = _parse_policy(value.get("otherwise", "deny_all"), ask)
         return allow_kinds(*kinds, otherwise=otherwise)
     if value == "deny_all":
         return reject_all

@@ -311,6 +311,7 @@ class SessionRun:
                 lease.questions.leave(session.session_id)
 
     async def _set_options(self, session: Session) -> None:
+        """Set the settings and options of the task. Raises SettingRefused, and `RETRIED` errors."""
         options = session.options
         settings = {"model": options.model, "mode": options.mode, "effort": options.thought_level}
         try:
@@ -552,6 +553,7 @@ class _Attempt:
         return "end_turn", None
 
     async def _work(self) -> None:
+        """Make the worktree or look at the directory, then run the session there."""
         job = self._job
         again = job.session_id is not None
         if job.repository is not None:
@@ -573,6 +575,7 @@ class _Attempt:
         await self._converse(directory, again=again)
 
     async def _converse(self, directory: Path, *, again: bool) -> None:
+        """Run the session in an agent's process from the pool."""
         job = self._job
         lease: Lease = self._worker.pool.take(job.agent, forms=job.forms, urls=job.urls)
         clean = False

@@ -130,6 +130,7 @@ class Pieces:
         return {**params, "update": {**update, "content": kept}}
 
     def _redact(self, text_id: str, piece: str) -> str:
+        """Return the piece of a text without its parts of secrets."""
         before = self._ends.get(text_id, "")
         text = before + piece
         spans = list(secrets.secret_spans(text, self._typed))
@@ -226,9 +227,9 @@ class WireTap:
 
     def __call__(self, direction: WireDirection, line: bytes) -> None:
         """Record one line."""
-        self._taps.record(self._event(direction, line.rstrip(b"\r\n")))
+        self._taps.record(self._make_event(direction, line.rstrip(b"\r\n")))
 
-    def _event(self, direction: WireDirection, line: bytes) -> WireMessage:
+    def _make_event(self, direction: WireDirection, line: bytes) -> WireMessage:
         message: JsonValue = None
         left_out: str | None = f"above {MAX_BODY} bytes"
         if len(line) <= MAX_BODY:
@@ -264,7 +265,7 @@ class WireTap:
             id=header.id,
             method=header.method,
             size=len(line),
-            message=self._safe(message, header) if isinstance(message, dict) else None,
+            message=self._redact_message(message, header) if isinstance(message, dict) else None,
             left_out=left_out,
         )
 
@@ -282,7 +283,9 @@ class WireTap:
         kind: WireKind = "error" if "error" in message else "response"
         return _Header(kind, request_id, self._open.pop((of_request, request_id), None))
 
-    def _safe(self, message: dict[str, JsonValue], header: _Header) -> dict[str, JsonValue]:
+    def _redact_message(
+        self, message: dict[str, JsonValue], header: _Header
+    ) -> dict[str, JsonValue]:
         """Return ``message`` without typed values, settings and secrets."""
         if not self._taps.keep_typed and header.kind in ("response", "error"):
             message = self._without_typed(message, header)
