@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from codex_acp.acp.capabilities import ClientFeatures, features_in
@@ -25,53 +26,39 @@ class Client:
 
     def __init__(self, spawn: Spawn) -> None:
         self._spawn = spawn
+        self.side: EitherAgentSide
+        """The connection to the client; set when it is made, before `EitherAgentSide.run`."""
         self.features: ClientFeatures = ClientFeatures()
         """The client's capabilities, known after ``initialize``."""
-        self._side: EitherAgentSide | None = None
-        self._outflow: Outflow | None = None
-        self._asks: ConnectionAsks | None = None
         self._version = 1
-
-    def join(self, side: EitherAgentSide) -> None:
-        """Set the connection to the client."""
-        self._side = side
 
     @property
     def gone(self) -> bool:
-        return self._connection.closed
+        return self.side.closed
 
-    def set_introduction(self, introduction: dict[str, JsonValue], version: int = 1) -> None:
+    def set_introduction(self, introduction: dict[str, JsonValue], version: int) -> None:
         """Note the params of the client's ``initialize``, and the chosen ``version``."""
         self.features = features_in(introduction.get("clientCapabilities"), version)
         self._version = version
 
-    @property
+    @cached_property
     def asks(self) -> ConnectionAsks:
         """Return the questions to the person; loads their modules."""
-        if self._asks is None:
-            from codex_acp.adapter.asks import ConnectionAsks
+        from codex_acp.adapter.asks import ConnectionAsks
 
-            self._asks = ConnectionAsks(self._connection, self._version)
-        return self._asks
+        return ConnectionAsks(self.side, self._version)
 
     def auth_status(self, status: dict[str, JsonValue]) -> None:
         """Send the state of the login to the client, unless it is gone."""
         if not self.gone:
             self.asks.auth_status(status)
 
-    @property
-    def _connection(self) -> EitherAgentSide:
-        assert self._side is not None
-        return self._side
-
-    @property
+    @cached_property
     def outflow(self) -> Outflow:
         """Return the queue of updates to the client; loads its modules."""
-        if self._outflow is None:
-            from codex_acp.adapter.outflow import Outflow
+        from codex_acp.adapter.outflow import Outflow
 
-            self._outflow = Outflow(self._connection, self._spawn, self._render)
-        return self._outflow
+        return Outflow(self.side, self._spawn, self._render)
 
     def _render(self, event: SessionEvent) -> list[bytes]:
         from codex_acp.wire.codec import encode

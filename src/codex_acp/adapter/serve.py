@@ -89,7 +89,7 @@ async def serve_link(
     try:
         agent = CodexAgent(app_server, tasks.start, transcript, when_loaded, ahead)
         side = agent_side(connection, versions, agent, lambda _: agent, agent)
-        agent.client.join(side)
+        agent.client.side = side
         if ending is not None:
             tasks.start(lambda: _end(ending, agent, side))
         try:

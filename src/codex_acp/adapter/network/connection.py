@@ -81,7 +81,7 @@ class NetworkConnection:
 
     def join(self, side: EitherAgentSide, disconnect: Callable[[str], None]) -> None:
         """Set the endpoint of ACP (``side``); ``disconnect`` ends the connection with a reason."""
-        self.client.join(side)
+        self.client.side = side
         self._disconnect = disconnect
 
     async def watch(self, tokens: Tokens) -> None:
