@@ -73,6 +73,7 @@ class NetworkConnection:
         self.spawn: Spawn = registry.spawn
         """Starts a task that may outlive the connection."""
         self.client: Client = Client(self.spawn)
+        self.about: Json = {"keepSeconds": registry.limits.keep_seconds}
         self._disconnect: Callable[[str], None] = lambda _: None
         self._initialized = False
         self._opening: set[str] = set()
@@ -102,11 +103,6 @@ class NetworkConnection:
         self._initialized = True
         self.client.outflow.when_full(self._outflow_full)
         return LoginWays(offered=False)
-
-    @property
-    def about(self) -> Json:
-        """Return the seconds that a session without a connection is kept, for ``initialize``."""
-        return {"keepSeconds": self._registry.limits.keep_seconds}
 
     async def new_session(self, request: NewSession) -> Json:
         return await self._open_new(lambda session: self.agent.new_session(request, session))

@@ -42,17 +42,14 @@ class HttpSocket:
         loop = asyncio.get_running_loop()
         self._sockets = sockets
         self._transport = transport
+        self.peer: str = peer_name(transport.get_extra_info("peername"))
+        """Address and port of the client, for the log."""
         self._refusals = 0
         self._requests = RateLimit(REQUESTS_AT_ONCE, REQUESTS_PER_SECOND, loop.time)
         self._frames = Http2FrameLimit(loop.time)
         self._pending_timer = loop.call_later(PENDING_SECONDS, self.abort)
         self.owner: str | None = None
         """Owner of the token that a request has shown; None while the connection is pending."""
-
-    @property
-    def peer(self) -> str:
-        """Address and port of the client, for the log."""
-        return peer_name(self._transport.get_extra_info("peername"))
 
     def accepts_bytes(self, data: bytes) -> bool:
         """Return whether received bytes are within the limits; abort the connection if not."""
