@@ -1,7 +1,8 @@
 """Read files that others may have made, and append to files that only the user may read.
 
-`read_regular` refuses pipes, devices and files that are too large. `open_private` appends to a
-transcript, log or journal, and refuses a file or link that another user could have put there.
+`resolved` follows the links of a path, within bounds. `read_regular` refuses pipes, devices and
+files that are too large. `open_private` appends to a transcript, log or journal, and refuses a file
+or link that another user could have put there.
 Imports next to nothing, because this module is loaded before Codex is spawned.
 """
 
@@ -14,6 +15,49 @@ import stat
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from pathlib import Path
+
+
+MAX_LINKS = 40
+"""Symbolic links in one path, as many as Linux follows."""
+
+_PER_PROCESS = ("/proc", "/dev/fd")
+"""Directories whose content differs between processes."""
+
+
+class PerProcessError(OSError):
+    """A path leads to different files in different processes."""
+
+
+def resolved(path: str) -> str:
+    """Return an absolute path with its links followed, whether or not anything is there.
+
+    Raises PerProcessError; OSError for more than `MAX_LINKS`; ValueError for a NUL in the path.
+    """
+    done, links = "/", 0
+    todo = path.split("/")[::-1]
+    while todo:
+        name = todo.pop()
+        if name in ("", "."):
+            continue
+        if name == "..":
+            done = os.path.dirname(done)  # noqa: PTH120 - no pathlib here, as all below
+            continue
+        step = os.path.join(done, name)  # noqa: PTH118
+        if step in _PER_PROCESS:
+            why = f"its path leads through {step}, which differs between processes"
+            raise PerProcessError(errno.EPERM, why, step)
+        try:
+            target = os.readlink(step)  # noqa: PTH115
+        except OSError:  # no link, or missing
+            done = step
+            continue
+        links += 1
+        if links > MAX_LINKS:
+            raise OSError(errno.ELOOP, "its path has too many links")
+        todo += target.split("/")[::-1]
+        if target.startswith("/"):
+            done = "/"
+    return done
 
 
 def read_regular(path: str | Path, limit: int) -> bytes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -34,6 +35,14 @@ async def test_what_is_no_regular_file_is_left_out(odd: list[str], tmp_path: Pat
 
     assert read([*odd, str(file)]) == {str(file): "text"}
     assert await read_files([*odd, str(file)], 10) == {str(file): b"text"}
+
+
+@pytest.mark.attack("model")
+@pytest.mark.skipif(sys.platform != "linux", reason="there is no /proc")
+def test_no_text_is_read_that_the_kernel_makes_up(tmp_path: Path) -> None:
+    link = tmp_path / "link"
+    link.symlink_to("/proc/self")
+    assert read(["/proc/self/environ", f"{link}/environ"]) == {}
 
 
 async def test_a_file_that_is_too_large_is_left_out(

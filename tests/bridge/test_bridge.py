@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from codex_acp.acp.capabilities import ClientFeatures
 from codex_acp.acp.types import RequestPermissionResponse, SelectedRequestPermissionOutcome
 from codex_acp.bridge import Approval, Bridge, Decline, Elicitation, PromptStop, Told, look_at
 from codex_acp.errors import InvalidPayload
+from tests.support.routing_samples import change, file_item
 
 TURN: dict[str, Any] = {"threadId": "root", "turnId": "turn"}
 STATUS: dict[str, Any] = {"id": "turn", "items": [], "status": "inProgress"}
@@ -198,6 +200,18 @@ def test_3_8_a_link_is_shown_to_who_looks(tmp_path: Any) -> None:
     (tmp_path / "link").symlink_to(tmp_path / "real")
     asked = approval(running(look=look_at), cwd=str(tmp_path / "link"))
     assert f"{tmp_path}/real" in asked.title
+
+
+@pytest.mark.attack("model")
+@pytest.mark.skipif(sys.platform != "linux", reason="there is no /proc")
+def test_3_8_an_edit_that_each_process_sees_elsewhere_is_declined() -> None:
+    bridge = running(look=look_at)
+    item = file_item(change("/proc/self/cwd/x"))
+    bridge.heard("item/started", {**TURN, "item": item, "startedAtMs": 1})
+    params = {**TURN, "itemId": "item", "startedAtMs": 1}
+    asked = bridge.asked(0, "item/fileChange/requestApproval", params)
+    assert isinstance(asked, Decline)
+    assert asked.reason == "/proc/self/cwd/x leads to different files in different processes"
 
 
 @pytest.mark.attack("repository")

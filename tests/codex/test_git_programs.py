@@ -236,6 +236,18 @@ def what_is_no_index(it: Planted) -> None:
     (it.path / ".git/index").write_bytes(b"DIRC\0\0\0\2\0\0\xff\xff" + b"\0\0\xe0\0" * 30)
 
 
+@pytest.mark.attack("repository")
+def test_7_1b_a_directory_that_each_process_sees_otherwise_is_told_as_a_program(
+    planted: Planted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(planted.path)
+    (planted.path / "here").symlink_to("/proc/self/cwd")
+    found = look(f"{planted.path}/here")
+    assert [each.key for each in found.programs] == [""]
+    assert found.is_current
+    assert [each.key for each in look(".").programs] != [""], "a relative directory is known"
+
+
 BAD = (
     a_configuration_of_100_megabytes, a_configuration_of_a_million_entries, includes_in_circles,
     includes_that_multiply, a_pipe_as_configuration, a_pipe_as_include, a_pipe_for_git,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Self
@@ -467,6 +468,23 @@ async def test_a_thread_has_a_policy_of_its_own_and_another_one_the_clients() ->
             made.unlink()
             await (await bench.thread()).run("Go.")
             assert not made.exists()
+
+
+@pytest.mark.attack("model")
+@pytest.mark.skipif(sys.platform != "linux", reason="there is no /proc")
+async def test_6_2_a_file_that_codex_sees_elsewhere_than_the_program_is_not_edited(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    outside = tmp_path / "x"
+    script: list[list[Step]] = [[add_file(f"/proc/self/cwd{outside}", "x\n")], [Text("Done.")]]
+    with anyio.fail_after(WAIT_SECONDS):
+        async with CodexBench(script) as bench:
+            monkeypatch.chdir(bench.home.workspace)
+            asked: list[ApprovalQuestion] = []
+            policy = allow_edits(within=".") | ask(asked.append)
+            thread = await bench.thread(policy=policy)
+            await thread.run("Go.")
+            assert (asked, outside.exists()) == ([], False)
 
 
 async def test_edits_below_a_directory_run_unattended(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -85,7 +86,38 @@ def test_a_circle_of_links_is_named_as_that(place: Path, below: str) -> None:
     one, other = place / "one", place / "other"
     one.symlink_to(other)
     other.symlink_to(one)
-    assert look(f"{one}{below}").problem == "its links lead in a circle"
+    assert look(f"{one}{below}").problem == "its links lead in a circle or are too many"
+
+
+@pytest.mark.attack("model")
+def test_a_path_behind_more_links_than_the_system_follows_hides_no_other_path(place: Path) -> None:
+    (place / "link0").symlink_to("out")
+    for number in range(1500):  # Python's own `realpath` raises RecursionError at a thousand
+        (place / f"link{number + 1}").symlink_to(f"link{number}")
+    paths = [f"{place}/link1500/x", f"{place}/w/docs/file"]
+    many, other = look_at(paths).values()
+    assert many.problem == "its links lead in a circle or are too many"
+    assert (other.real, other.exists) == (f"{place}/out/file", True)
+
+
+@pytest.mark.attack("model")
+@pytest.mark.skipif(sys.platform != "linux", reason="there is no /proc")
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/proc/self/cwd/x", "/proc/self/environ", "/proc/thread-self/cwd", "/proc", "/dev/fd/3",
+        "/dev/stdin", "/dev/../proc/self/cwd/x", "here/x", "here", "up/proc/self/environ",
+    ],
+)  # fmt: skip
+def test_where_a_path_leads_that_each_process_sees_otherwise_is_not_known(
+    place: Path, path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (place / "here").symlink_to("/proc/self/cwd")
+    (place / "up").symlink_to("/")
+    monkeypatch.chdir(place)
+    found = look(place / path)
+    assert found == PathLook(problem=found.problem, per_process=True)
+    assert "which differs between processes" in found.problem
 
 
 @pytest.mark.parametrize("path", ["", "relative/file", "/a\0b", "/" + "x" * 5000])

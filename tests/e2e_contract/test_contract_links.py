@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -37,6 +38,7 @@ ADD = SCENES.add("add", patch("add", "*** Add File: add/docs/keys", "+mine"), DO
 DELETE = SCENES.add("delete", patch("delete", "*** Delete File: delete/docs/keys"), DONE)
 LINK = SCENES.add("link", patch("link", "*** Delete File: link/keys"), DONE)
 CIRCLE = SCENES.add("circle", patch("circle", "*** Add File: circle/docs/keys", "+mine"), DONE)
+PROC = SCENES.add("proc", patch("proc", "*** Add File: proc/docs/keys", "+mine"), DONE)
 SWAPPED = SCENES.add("swapped", patch("swapped", "*** Add File: swapped/docs/keys", "+mine"), DONE)
 OPENED = SCENES.add(
     "opened", patch("opened", "*** Add File: plain", "+x", "*** Add File: docs/keys", "+x"), DONE
@@ -161,11 +163,23 @@ async def test_3_8_a_circle_of_links_is_said(bench: ContractBench) -> None:
     session = await bench.new_session()
     prompt = bench.prompt(session, CIRCLE)
     asked = await bench.asks.next_permission()
-    assert asked.title.endswith("(its links lead in a circle)")
+    assert asked.title.endswith("(its links lead in a circle or are too many)")
     asked.choose("allow_once")
 
     assert await prompt.end() == "end_turn"
     assert bench.statuses(session, "circle")[-1] == "failed"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="there is no /proc")
+async def test_3_8_an_edit_of_a_file_that_each_process_sees_otherwise_is_not_asked_about(
+    bench: ContractBench,
+) -> None:
+    place = Place(bench, "proc")
+    place.lead(Path("/proc/self/cwd"))
+    session = await bench.new_session()
+    assert await bench.prompt(session, PROC).end() == "end_turn"
+    assert bench.replies(session) == [{"decision": "decline"}]
+    assert "leads to different files in different processes" in bench.said(session)
 
 
 async def test_3_2_and_3_8_a_link_that_changes_while_it_is_asked_lets_nothing_run(

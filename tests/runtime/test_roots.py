@@ -111,6 +111,16 @@ def test_links_in_a_ring_and_paths_without_end_are_refused(root: Path) -> None:
             read(root, path)
 
 
+def test_a_path_outside_behind_many_links_is_refused(root: Path) -> None:
+    outside = root.parent / "outside"
+    outside.mkdir()
+    (outside / "link0").symlink_to(".")
+    for number in range(1500):
+        (outside / f"link{number + 1}").symlink_to(f"link{number}")
+    with pytest.raises(RpcError, match="outside the directories"):
+        read(root, outside / "link1500" / "x")
+
+
 def test_a_session_without_roots_finds_nothing_and_keeps_no_descriptor(root: Path) -> None:
     before = descriptors()
     both = Roots([str(root), str(root / "none")])

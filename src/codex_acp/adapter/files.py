@@ -86,9 +86,9 @@ class FileTexts:
             signature = (found.st_ino, found.st_mtime_ns, found.st_ctime_ns, found.st_size)
             known = self._known.get(path)
             if known is None or known.signature != signature:
-                content = read_at_most(file, limit)
-                if content is None:  # the file has grown meanwhile
-                    raise _Unreadable("it is too large")
+                content = read_at_most(file, found.st_size)
+                if content is None:  # it has grown, or the kernel makes it up
+                    raise _Unreadable("it changes while it is read")
                 known = self._known[path] = _Known(signature, content.decode())
             return known.text
         except OSError as error:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, assert_never, cast
 
 from codex_acp.codex.approvals import classify as classes
-from codex_acp.codex.approvals.actions import place_of
+from codex_acp.codex.approvals.actions import place_of, unshowable
 from codex_acp.codex.approvals.grants import (
     Always,
     Once,
@@ -288,6 +288,9 @@ def _approval(approval: classes.ApprovalRequest, context: RoutingContext) -> Rou
     turn_id = getattr(request.params, "turn_id", None) or context.items.running_turn(thread_id)
     if turn_id is None:
         return _decline(request, "Codex asks for an approval without a turn", context)
+    differing = unshowable(approval, context.looks)
+    if differing is not None:
+        return _decline(request, visible(differing), context)
     _, _, item_id, part = place_of(approval)  # the part of the item that asks, if it has several
     sub_agent = thread_id if thread_id != session_id else None
     call_id, looks = tool_call_id(item_id, part, sub_agent), context.looks

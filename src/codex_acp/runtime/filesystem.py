@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 import anyio
 
+from codex_acp._files import resolved
 from codex_acp.errors import RpcError
 from codex_acp.jsonrpc.message import INTERNAL_ERROR, INVALID_PARAMS, RESOURCE_NOT_FOUND
 
@@ -380,7 +381,10 @@ class Roots:
         """Return the innermost root around ``target``, with a new descriptor, and the names of
         ``target`` below the root. ``path`` is for the error."""
         for follow_links in (False, True):
-            names = _names(os.path.realpath(target) if follow_links else target)
+            try:
+                names = _names(resolved(target) if follow_links else target)
+            except OSError:  # no root has a path that leads nowhere, or elsewhere in the agent
+                break
             with self._lock:
                 fitting = [
                     (len(spelling), root)

@@ -197,6 +197,15 @@ def comparable_looks(
     }
 
 
+def unshowable(approval: ApprovalRequest, looks: Mapping[str, PathLook]) -> str | None:
+    """Return why nobody can be asked about an edit: the file that Codex would change is not the one
+    that this process sees under its path."""
+    differing = [path for path, look in looks.items() if look.per_process]
+    if not differing or not changes_of(approval):
+        return None
+    return f"{differing[0]} leads to different files in different processes"
+
+
 def is_network(approval: ApprovalRequest) -> bool:
     """Return whether the approval is for a connection that a running command wants to make."""
     return (

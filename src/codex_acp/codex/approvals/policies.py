@@ -91,7 +91,7 @@ class ApprovalQuestion:
     """SHA-256 of the canonical JSON of the arguments and of where their paths led when asked."""
     real_paths: Mapping[str, str | None] = field(default_factory=dict)
     """Each path that the action names → where it really leads, links followed. Decide by this path;
-    it is None if the disk did not answer in time or the links lead in a circle."""
+    it is None if that could not be found out."""
     replaced: tuple[str, ...] = ()
     """Paths at which a file exists that an addition or a move would replace."""
 

@@ -251,7 +251,8 @@ class PolicyRunner(NotificationSink):
         try:
             opened.looks = await _look_at(actions.named_paths(approval))
             opened.question = _with_looks(question, opened.looks)
-            decision = await self._decide(opened)
+            reason = actions.unshowable(approval, opened.looks)
+            decision = await self._decide(opened) if reason is None else Deny(reason)
             looks_now: Mapping[str, PathLook] = {}
             if isinstance(decision, Allow):
                 looks_now = actions.comparable_looks(opened.looks, await _look_at(opened.looks))

@@ -9,6 +9,7 @@ import errno
 import os
 from typing import TYPE_CHECKING, Final
 
+from codex_acp._files import PerProcessError, resolved
 from codex_acp.codex.approvals.running_items import PathLook
 
 if TYPE_CHECKING:
@@ -35,16 +36,17 @@ def _look(path: str, real_roots: Sequence[tuple[str, str]]) -> PathLook:
     if not os.path.isabs(path):  # noqa: PTH117 - a string of the protocol
         return _unknown("it is no absolute path")
     try:
-        real = os.path.realpath(path)
+        real = resolved(path)
         above, name = os.path.split(path.rstrip("/"))
-        place = real if name in ("", ".", "..") else f"{os.path.realpath(above).rstrip('/')}/{name}"
+        place = real if name in ("", ".", "..") else f"{resolved(above).rstrip('/')}/{name}"
         exists, size = True, os.stat(path).st_size  # noqa: PTH116 - a string of the protocol
     except (FileNotFoundError, NotADirectoryError):
         exists, size = False, 0
     except OSError as error:
         if error.errno == errno.ELOOP:
-            return PathLook(problem="its links lead in a circle")
-        return _unknown(error.strerror or type(error).__name__)
+            return PathLook(problem="its links lead in a circle or are too many")
+        reason = error.strerror or type(error).__name__
+        return _unknown(reason)._replace(per_process=isinstance(error, PerProcessError))
     except ValueError:
         return _unknown("no path can have such characters")
     return PathLook(place, real, _named(path, real_roots), exists, size)

@@ -260,6 +260,8 @@ class PathLook(NamedTuple):
     """Why the wanted text of an existing file is missing."""
     problem: str = ""
     """Why the other fields are unknown: a clause about the path."""
+    per_process: bool = False
+    """Whether the path leads to different files in different processes, as ``/proc/self`` does."""
 
 
 def created_paths(changes: Sequence[models.FileUpdateChange]) -> list[str]:

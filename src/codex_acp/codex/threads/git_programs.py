@@ -17,7 +17,7 @@ gitrepository-layout(5), setup.c of git.
 """
 
 # No pathlib here: it is not loaded before a session is open.
-# ruff: noqa: PTH111, PTH112, PTH114, PTH115, PTH116, PTH118, PTH120
+# ruff: noqa: PTH111, PTH112, PTH114, PTH116, PTH118, PTH120
 
 from __future__ import annotations
 
@@ -28,6 +28,7 @@ import stat
 from struct import Struct, iter_unpack
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+from codex_acp._files import resolved
 from codex_acp._record import NamedTuple
 from codex_acp.codex.threads.opening import GitProgram
 
@@ -51,15 +52,10 @@ MAX_FILES: Final = 8192
 MAX_REPOSITORIES: Final = 512
 """Repositories of one look: a repository and its sub-modules of any depth."""
 
-MAX_LINKS: Final = 40
-"""Symbolic links in one path, as many as Linux follows."""
-
 MAX_INCLUDES: Final = 10
 """Depth of includes, the same as git's own limit."""
 
 _HEAD: Final = re.compile(rb"ref:[ \t\n\r]*refs/|[0-9a-f]{40}")
-_PER_PROCESS: Final = ("/proc", "/dev/fd")
-"""Directories whose content differs between processes."""
 
 Stamp: TypeAlias = "tuple[int, ...] | None"
 """State of a file in the file system; None for a missing file."""
@@ -78,7 +74,7 @@ class Look(NamedTuple):
     @property
     def is_current(self) -> bool:
         """Whether the directory leads where it led, and all examined files are as they were."""
-        return os.path.realpath(self.directory) == self.real and all(
+        return _real(self.directory) == self.real and all(
             _stamp(path) == stamp for path, stamp in self.stamps
         )
 
@@ -104,6 +100,15 @@ async def look_within(
         return Look(directory, "", (GitProgram(git, "", why),), ())
 
 
+def _real(directory: str) -> str:
+    """Return where a directory leads; empty if that cannot be found out."""
+    try:
+        above = "" if os.path.isabs(directory) else os.getcwd()  # noqa: PTH109, PTH117
+        return resolved(os.path.join(above, directory))
+    except OSError:
+        return ""
+
+
 def _stamp(path: str, *, follow: bool = True) -> Stamp:
     try:
         state = os.stat(path, follow_symlinks=follow)
@@ -112,10 +117,6 @@ def _stamp(path: str, *, follow: bool = True) -> Stamp:
     if stat.S_ISDIR(state.st_mode):  # its files have stamps of their own
         return (state.st_ino, state.st_dev, state.st_mode)
     return (state.st_ino, state.st_dev, state.st_mtime_ns, state.st_ctime_ns, state.st_size)
-
-
-class _UnreadableError(Exception):
-    """The reason why a file cannot be read."""
 
 
 class _Reader:
@@ -129,8 +130,11 @@ class _Reader:
         self._seen: set[tuple[str, str]] = set()
 
     def run(self, directory: str) -> Look:
-        real = os.path.realpath(directory)
-        self._discover(real)
+        real = _real(directory)
+        if real:
+            self._discover(real)
+        else:
+            self._note_unreadable(directory, "where it leads cannot be found out")
         while self._todo:
             git_dir, tree = self._todo.pop()
             if (git_dir, tree) in self._seen:
@@ -280,9 +284,9 @@ class _Reader:
             self._note_unreadable(path, "it is one of too many files")
             return None
         try:
-            place = _resolved(path)
-        except _UnreadableError as error:
-            self._note_unreadable(path, str(error))
+            place = resolved(path)
+        except OSError as error:
+            self._note_unreadable(path, str(error.strerror))
             return None
         return None if stamp is None else place
 
@@ -318,35 +322,6 @@ class _Reader:
             self._note_unreadable(path, f"it is too large: no more than {limit} bytes are read")
             return None
         return data
-
-
-def _resolved(path: str) -> str:
-    """Follow the links in a path. Raises _UnreadableError for too many links, and for a path whose
-    target differs between processes."""
-    done, links = "/", 0
-    todo = path.split("/")[::-1]
-    while todo:
-        name = todo.pop()
-        if name in ("", "."):
-            continue
-        if name == "..":
-            done = os.path.dirname(done)
-            continue
-        step = os.path.join(done, name)
-        if step in _PER_PROCESS:
-            raise _UnreadableError(f"its path leads through {step}")
-        try:
-            target = os.readlink(step)
-        except OSError:  # no link, or missing
-            done = step
-            continue
-        links += 1
-        if links > MAX_LINKS:
-            raise _UnreadableError("its path has too many links")
-        todo += target.split("/")[::-1]
-        if target.startswith("/"):
-            done = "/"
-    return done
 
 
 Entries: TypeAlias = "list[tuple[str, str | None]]"

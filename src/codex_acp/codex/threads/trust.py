@@ -13,6 +13,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Final
 
+from codex_acp._files import resolved
 from codex_acp._json import list_at, object_at, text_at, value_at
 from codex_acp.codex.threads.opening import contents_of, distrusting, left_out
 
@@ -70,7 +71,10 @@ def linked_instructions(opened: JsonValue) -> list[tuple[str, str]]:
         return []
     root, links = trust_root(cwd), []
     for source in filter(os.path.isabs, map(str, sources)):
-        target = os.path.realpath(source)
+        try:
+            target = resolved(source)
+        except OSError as error:  # Codex's process may see another file there
+            target = error.filename or source
         folder = os.path.realpath(os.path.dirname(source))
         if _is_in(folder, root) and not _is_in(target, root):
             links.append((source, target))
