@@ -343,11 +343,11 @@ _PROGRAM: Final = re.compile(
 )
 """Last words of keys that name a program."""
 _BY_HAND: Final = re.compile(
-    r"(?:alias|browser|difftool|guitool|man|mergetool|pager|sendemail|tar|trailer)\Z"
+    r"(?:advice|alias|browser|difftool|guitool|man|mergetool|pager|sendemail|tar|trailer)\Z"
 )
-"""Sections whose programs git runs only for a person."""
+"""Sections whose programs git runs only for a person; ``advice`` has booleans alone."""
 _WORD: Final = re.compile(r"[\w.-]+")
-_BOOLEAN: Final = re.compile(r"(?:|true|false|yes|no|on|off|[0-9]+[kmg]?)\Z", re.IGNORECASE)
+_BOOLEAN: Final = re.compile(r"(?:true|false|yes|no|on|off|0|1)\Z", re.IGNORECASE)
 _ALLOWS_HELPERS: Final = frozenset({"protocol.allow", "protocol.ext.allow"})
 
 _LFS: Final = re.compile(
@@ -484,11 +484,13 @@ def _is_program(section: str, sub: str, key: str, value: str) -> bool:
         return key in ("insteadof", "pushinsteadof") and not _NETWORK.match(sub)
     if name in _ALLOWS_HELPERS:
         return value != "never"
-    if _BOOLEAN.match(value) or _BY_HAND.match(section):
+    if name == "core.fsmonitor":  # all other keys name a program called `yes`, too
+        return not _BOOLEAN.match(value)
+    if _BY_HAND.match(section):
         return False
     if section == "filter" and sub == "lfs" and _LFS.match(value):
         return False
-    return name == "core.fsmonitor" or bool(_PROGRAM.match(key))
+    return bool(_PROGRAM.match(key))
 
 
 # The index.
