@@ -120,6 +120,19 @@ def test_where_a_path_leads_that_each_process_sees_otherwise_is_not_known(
     assert "which differs between processes" in found.problem
 
 
+@pytest.mark.attack("model")
+@pytest.mark.skipif(sys.platform == "darwin", reason="each name is UTF-8 there")
+@pytest.mark.parametrize("below", ["", "/there", "/none"])
+def test_a_path_that_leads_to_a_name_that_no_json_can_have_is_not_known(
+    place: Path, below: str
+) -> None:
+    odd = place / "d\udce9"
+    odd.mkdir()
+    (odd / "there").touch()
+    (place / "link").symlink_to(odd)
+    assert look(f"{place}/link{below}").problem.endswith("its name is not UTF-8")
+
+
 @pytest.mark.parametrize("path", ["", "relative/file", "/a\0b", "/" + "x" * 5000])
 def test_what_is_no_path_is_said_not_to_be_known(path: str) -> None:
     assert "could not be found out" in look(path).problem

@@ -512,13 +512,14 @@ def test_3_8_a_long_list_of_files_is_counted_and_says_that_it_is_cut() -> None:
         (file_change(), [file_item()], linked("/w/a"), {}, False),
         (file_change(), [file_item()], {"/w/a": nothing("/w/a")}, looks_of({"/w/a": "x"}), False),
         (file_change(), [file_item()], not_looked_at(["/w/a"]), linked("/w/a"), True),
+        (file_change(), [file_item()], {"/w/a": PathLook(problem="?")}, linked("/w/a"), False),
         (permissions(), [], {"/out": nothing("/out")}, looks_of({"/out": "x"}), True),
         (command(), [], linked("/w"), {"/w": nothing("/w")}, False),
     ],
     ids=[
         "a link that leads elsewhere", "the same link", "a disk that is gone",
-        "a file that has come to be", "what was said not to be known", "a directory that was made",
-        "a working directory",
+        "a file that has come to be", "what was not looked at in time",
+        "a circle that leads somewhere by now", "a directory that was made", "a working directory",
     ],
 )  # fmt: skip
 def test_3_2_where_paths_lead_must_be_what_was_shown(

@@ -13,7 +13,7 @@ from codex_acp.acp._generated.v1 import models as acp
 from codex_acp.codex._generated import models as codex
 from codex_acp.errors import InvalidPayload, MisuseError
 from codex_acp.transport.json_decoding import fast_loads, standard_loads
-from codex_acp.wire.codec import decode, encode
+from codex_acp.wire.codec import decode, encode, encode_any_text
 from codex_acp.wire.model import UnknownValue, UnknownVariant
 
 
@@ -266,3 +266,4 @@ def test_a_text_that_is_no_unicode_is_an_error_of_the_caller(value: object) -> N
     """As the name of a file that is not UTF-8, which Python gives with surrogates."""
     with pytest.raises(MisuseError, match="not Unicode"):
         encode(value)
+    assert encode_any_text(value).count(b'"?"') == 1

@@ -61,7 +61,7 @@ class Client:
         return Outflow(self.side, self._spawn, self._render)
 
     def _render(self, event: SessionEvent) -> list[bytes]:
-        from codex_acp.wire.codec import encode
+        from codex_acp.wire.codec import encode_any_text
 
         if self._version == 1:
             from codex_acp.mapping.v1 import updates as v1
@@ -69,7 +69,7 @@ class Client:
             updates = v1.updates_of(event, self.features)
             if not updates and isinstance(event, Notice):
                 logger.warning("Codex says: %s", event.title)
-            return [encode(update) for update in updates]
+            return [encode_any_text(update) for update in updates]
         from codex_acp.mapping.v2 import updates as v2
 
-        return [encode(update) for update in v2.updates_of(event)]
+        return [encode_any_text(update) for update in v2.updates_of(event)]

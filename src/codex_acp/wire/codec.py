@@ -80,6 +80,16 @@ def encode(value: object) -> EncodedJson:
         raise MisuseError(msg) from error
 
 
+def encode_any_text(value: object) -> EncodedJson:
+    """Encode as `encode`, with ``?`` for each character that UTF-8 does not have."""
+    try:
+        return encode(value)
+    except MisuseError:
+        data = _ANY.to_python(value, exclude_unset=True, by_alias=True, serialize_as_any=True)
+        text = json.dumps(data, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+        return EncodedJson(text.encode(errors="replace"))
+
+
 def plain(value: object) -> JsonValue:
     """Return models, also in lists, as plain JSON data: the value that `encode` would write."""
     data: JsonValue = _ANY.to_python(

@@ -30,7 +30,12 @@ from codex_acp.codex.approvals.classify import (
     McpToolQuestion,
     PermissionsApproval,
 )
-from codex_acp.codex.approvals.running_items import PathLook, move_target, same_call
+from codex_acp.codex.approvals.running_items import (
+    NOT_IN_TIME,
+    PathLook,
+    move_target,
+    same_call,
+)
 from codex_acp.wire.codec import plain, same_json
 from codex_acp.wire.model import UnknownVariant
 
@@ -190,9 +195,12 @@ def path_of_entry(path: models.FileSystemPath, cwd: str | None) -> str | None:
 def comparable_looks(
     shown: Mapping[str, PathLook], now: Mapping[str, PathLook]
 ) -> dict[str, PathLook]:
-    """Return the looks ``now`` of the paths ``shown``; a shown look with a problem stays."""
+    """Return the looks ``now`` of the paths ``shown``. A shown look that was not in time stays: the
+    person has agreed to an unknown place."""
     return {
-        path: look if look.problem else now.get(path, PathLook(problem="was not looked at"))
+        path: look
+        if look.problem == NOT_IN_TIME
+        else now.get(path, PathLook(problem="was not looked at"))
         for path, look in shown.items()
     }
 

@@ -10,7 +10,7 @@ import os
 from typing import TYPE_CHECKING, Final
 
 from codex_acp._files import PerProcessError, resolved
-from codex_acp.codex.approvals.running_items import PathLook
+from codex_acp.codex.approvals.running_items import NOT_IN_TIME, PathLook
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -29,7 +29,7 @@ def look_at(paths: Iterable[str], roots: Mapping[str, str] | None = None) -> dic
 
 def not_looked_at(paths: Iterable[str]) -> dict[str, PathLook]:
     """Return looks with a problem, for paths that could not be looked at in time."""
-    return {path: _unknown("the disk did not answer in time") for path in paths}
+    return {path: PathLook(problem=NOT_IN_TIME) for path in paths}
 
 
 def _look(path: str, real_roots: Sequence[tuple[str, str]]) -> PathLook:
@@ -39,6 +39,7 @@ def _look(path: str, real_roots: Sequence[tuple[str, str]]) -> PathLook:
         real = resolved(path)
         above, name = os.path.split(path.rstrip("/"))
         place = real if name in ("", ".", "..") else f"{resolved(above).rstrip('/')}/{name}"
+        f"{place}{real}".encode()
         exists, size = True, os.stat(path).st_size  # noqa: PTH116 - a string of the protocol
     except (FileNotFoundError, NotADirectoryError):
         exists, size = False, 0
@@ -47,6 +48,8 @@ def _look(path: str, real_roots: Sequence[tuple[str, str]]) -> PathLook:
             return PathLook(problem="its links lead in a circle or are too many")
         reason = error.strerror or type(error).__name__
         return _unknown(reason)._replace(per_process=isinstance(error, PerProcessError))
+    except UnicodeEncodeError:  # JSON cannot have such a name
+        return _unknown("its name is not UTF-8")
     except ValueError:
         return _unknown("no path can have such characters")
     return PathLook(place, real, _named(path, real_roots), exists, size)

@@ -264,6 +264,10 @@ class PathLook(NamedTuple):
     """Whether the path leads to different files in different processes, as ``/proc/self`` does."""
 
 
+NOT_IN_TIME: Final = "where it really leads could not be found out: the disk did not answer in time"
+"""`PathLook.problem` of a path that was not looked at."""
+
+
 def created_paths(changes: Sequence[models.FileUpdateChange]) -> list[str]:
     """Return the paths at which the changes make a file, and replace one that exists."""
     added = [each.path for each in changes if isinstance(each.kind, models.AddPatchChangeKind)]
