@@ -71,6 +71,19 @@ def test_a_current_directory_that_is_gone_is_said(tmp_path: Path) -> None:
     assert "names './codex', and the current directory is gone" in done.stdout.decode()
 
 
+@pytest.mark.skipif(sys.platform == "darwin", reason="each name is UTF-8 there")
+def test_a_current_directory_whose_name_no_agent_takes_is_named(tmp_path: Path) -> None:
+    odd = tmp_path / "caf\udce9"
+    odd.mkdir()
+    done = in_shell(
+        f'cd {shlex.quote(str(tmp_path))}/caf* && exec "$@"', ["run", *AGENT, "x"], tmp_path
+    )
+    assert done.returncode == 2
+    (told,) = done.stderr.decode().splitlines()
+    assert "the name of the working directory" in told
+    assert told.endswith("is not UTF-8: no agent takes it")
+
+
 async def test_a_machine_without_loopback_is_called_so_at_once(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -393,7 +393,14 @@ class AgentRuntime:
 def _absolute(path: str | os.PathLike[str]) -> str:
     """Make a path absolute without resolving links: the agent may know it by the link's name."""
     try:
-        return os.path.abspath(path)  # noqa: PTH100 - Path.absolute leaves ``..`` in
+        found = os.path.abspath(os.fspath(path))  # noqa: PTH100 - Path.absolute leaves ``..`` in
+        found.encode()
+        return found
+    except UnicodeEncodeError as error:
+        message = (
+            f"the name of the working directory {error.object!r} is not UTF-8: no agent takes it"
+        )
+        raise MisuseError(message) from error
     except FileNotFoundError as error:
         message = "the current directory is gone; go to one that there is"
         raise MisuseError(message) from error
