@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from codex_acp.errors import RpcError
+from codex_acp.codex.connection.app_server_connection import AppServerConnection
+from codex_acp.errors import MisuseError, RpcError
 from codex_acp.jsonrpc.message import JsonValue
-from codex_acp.testing import Expect
+from codex_acp.testing import Expect, turn_completed, turn_started
 from codex_acp.transcript.secrets import remember_secrets
 from tests.adapter.config_bench import LISTS, ConfigBench
+from tests.adapter.memory_bench import MemoryBench
 
 SECRET = "mcp-server-header-9f2b7c41d0"
 QUOTED: dict[str, JsonValue] = {
@@ -16,6 +20,25 @@ QUOTED: dict[str, JsonValue] = {
     "message": f"server notes: header {SECRET} refused \x1b[2Jby its policy",
     "data": {"header": SECRET},
 }
+
+
+async def test_a_prompt_that_cannot_be_sent_is_answered_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    post = AppServerConnection.post
+
+    def failing_once(codex: AppServerConnection, method: str, *rest: Any) -> Any:
+        if method == "turn/start":
+            monkeypatch.undo()
+            raise MisuseError("a text is not Unicode")
+        return post(codex, method, *rest)
+
+    async with MemoryBench(Expect("turn/start"), *turn_started(), *turn_completed()) as bench:
+        monkeypatch.setattr(AppServerConnection, "post", failing_once)
+        bench.start_prompt("p1")
+        assert "not Unicode" in (await bench.end_of("p1"))["message"]
+        bench.start_prompt("p2")
+        assert await bench.end_of("p2") == "end_turn", "the session goes on"
 
 
 @pytest.mark.attack("MCP server")

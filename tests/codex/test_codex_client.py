@@ -138,6 +138,14 @@ async def test_a_result_that_does_not_fit_names_the_method_and_the_field() -> No
         assert await codex.call_raw("brand/new") == {}  # the connection lives on
 
 
+async def test_a_call_that_no_json_can_carry_raises_at_once() -> None:
+    """Codex cannot read the line, and would never answer."""
+    async with ScriptedAppServer([*HELLO]) as server, CodexClient(server.link) as codex:
+        for params in ({"cwd": "/caf\udce9"}, ThreadReadParams(thread_id="\udce9")):
+            with pytest.raises(MisuseError, match="not Unicode"):
+                await codex.call_raw("thread/start", params)  # type: ignore[arg-type]
+
+
 async def test_a_raw_call_takes_and_gives_plain_data() -> None:
     script = [*HELLO, Expect("brand/new", {"n": [1, None]})]
     async with ScriptedAppServer(script) as server, CodexClient(server.link) as codex:

@@ -339,11 +339,20 @@ def test_it_reads_as_git_does(text: str, tmp_path_factory: pytest.TempPathFactor
             (f"{section}\n{key} = {value}", True)
             for value in ("yes", "true", "on", "off", "1", "False", "7k")
             for section, key in (
-                ('[filter "x"]', "clean"), ('[filter "x"]', "process"), ('[merge "x"]', "driver"),
-                ('[diff "x"]', "textconv"), ('[diff "x"]', "command"), ("[diff]", "external"),
-                ("[core]", "sshCommand"), ("[core]", "askPass"), ("[credential]", "helper"),
-                ("[gpg]", "program"), ("[uploadpack]", "packObjectsHook"),
-                ('[remote "x"]', "uploadpack"), ('[remote "x"]', "vcs"), ("[core]", "gitProxy"),
+                ('[filter "x"]', "clean"),
+                ('[filter "x"]', "process"),
+                ('[merge "x"]', "driver"),
+                ('[diff "x"]', "textconv"),
+                ('[diff "x"]', "command"),
+                ("[diff]", "external"),
+                ("[core]", "sshCommand"),
+                ("[core]", "askPass"),
+                ("[credential]", "helper"),
+                ("[gpg]", "program"),
+                ("[uploadpack]", "packObjectsHook"),
+                ('[remote "x"]', "uploadpack"),
+                ('[remote "x"]', "vcs"),
+                ("[core]", "gitProxy"),
             )
         ),
         ("[core]\nalternateRefsCommand = x", True),

@@ -91,6 +91,7 @@ def test_a_name_does_not_end_its_link() -> None:
         ("FILE://localhost/a", "/a"),
         ("file:///%E4%B8%96", "/世"),
         ("file:///a%00b", None),
+        ("file:///caf%E9", None),
         ("file://host/a", None),
         ("file:a", None),
         ("/a/b", None),

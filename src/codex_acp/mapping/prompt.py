@@ -80,7 +80,8 @@ def has_audio(blocks: Sequence[Block]) -> bool:
 
 
 def local_path(uri: str) -> str | None:
-    """Return the absolute path of a ``file:`` URI on this machine; None for any other URI."""
+    """Return the absolute path of a ``file:`` URI on this machine; None for any other URI, and for
+    a path that is not UTF-8, which no JSON can have."""
     scheme, colon, rest = uri.partition(":")
     if not colon or scheme.lower() != "file":
         return None
@@ -91,7 +92,10 @@ def local_path(uri: str) -> str | None:
             return None
         rest = f"/{rest}"
     raw = _ESCAPED.sub(lambda match: bytes([int(match[1], 16)]), rest.encode(errors="replace"))
-    path = raw.decode(errors="surrogateescape")
+    try:
+        path = raw.decode()
+    except UnicodeDecodeError:
+        return None
     return path if path.startswith("/") and "\0" not in path else None
 
 

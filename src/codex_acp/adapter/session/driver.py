@@ -518,6 +518,8 @@ class SessionDriver:
             )
         except TransportError as error:
             self.lost(error)
+        except CodexAcpError as error:  # it cannot be sent, as with a text that is not Unicode
+            on_reply(error)
 
     def _reply_callback(self, call: int, on_reply: OnReply) -> OnReply:
         """Return the callback for the reply to a call. If the connection ended, `lost` runs after

@@ -209,9 +209,7 @@ class AppServerConnection(CodexCalls):
 
         ``params`` None leaves them out. Raises as every call, except InvalidPayload.
         """
-        from codex_acp.jsonrpc.message import encode_json
-
-        return await self._request(method, None if params is None else encode_json(params))
+        return await self._request(method, _params_of(params, None))
 
     def post(
         self,
@@ -388,7 +386,9 @@ def _params_of(params: WireModel | Any | None, model: str | None) -> EncodedJson
     if type(params) is dict:
         from codex_acp.jsonrpc.message import encode_json
 
-        return encode_json(params)
+        encoded = encode_json(params)
+        if encoded.find(b"\\ud") < 0:  # else perhaps an unpaired surrogate: Codex would not answer
+            return encoded
     from codex_acp.wire.codec import encode  # imported here, because the handshake needs no model
 
     return encode(params)
