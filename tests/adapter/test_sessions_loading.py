@@ -10,7 +10,7 @@ from typing import Any
 import anyio
 import pytest
 
-from codex_acp.adapter.sessions import archive, loading
+from codex_acp.adapter.sessions import loading, methods
 from codex_acp.adapter.sessions.session_locks import acquire_within
 from codex_acp.codex.connection.answer_bound import AnswerTimes
 from codex_acp.testing import Entry, Expect, Notify, RawLine
@@ -276,7 +276,7 @@ async def test_a_session_that_is_deleted_while_it_is_resumed_is_not_there() -> N
 async def test_a_load_that_never_ends_holds_up_no_other_request_for_ever(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(archive, "acquire_within", partial(acquire_within, seconds=0.01))
+    monkeypatch.setattr(methods, "acquire_within", partial(acquire_within, seconds=0.01))
     async with MemoryBench(resumed(), Expect("thread/items/list", silent=True)) as bench:
         start_load(bench)
         await bench.asked_codex("thread/items/list")

@@ -53,7 +53,6 @@ if TYPE_CHECKING:
         ResumeSession,
         SessionClient,
     )
-    from codex_acp.adapter.sessions.archive import SessionArchive
     from codex_acp.adapter.sessions.methods import SessionMethods
     from codex_acp.adapter.sessions.session import Session
     from codex_acp.adapter.sessions.session_services import SessionServices
@@ -204,21 +203,17 @@ class CodexAgent:
         self.preconditions.cancel(session_id)
         await self.methods.delete(session_id)
 
-    @cached_property
-    def _archive(self) -> SessionArchive:
-        from codex_acp.adapter.sessions.archive import SessionArchive
-
-        on_ending = self.preconditions.cancel
-        return SessionArchive(self.sessions, self._opener, self.methods, on_ending)
-
     async def archive_session(self, session_id: str) -> None:
-        await self._archive.archive(session_id)
+        """Archive a session with `SessionMethods.archive`."""
+        session_id = canonical_id(session_id)
+        self.preconditions.cancel(session_id)
+        await self.methods.archive(session_id)
 
     async def unarchive_session(self, session_id: str) -> None:
-        await self._archive.unarchive(session_id)
+        await self.methods.unarchive(canonical_id(session_id))
 
     async def session_state(self, session_id: str) -> StateChanged | None:
-        return await self._archive.status(session_id)
+        return await self.methods.status(session_id)
 
     async def set_title(self, session_id: str, title: str) -> Json:
         return await self.methods.set_title(session_id, title)

@@ -1,4 +1,4 @@
-"""The methods of ACP that open, list, close, delete, fork and name sessions.
+"""The methods of ACP that open, list, close, delete, fork, archive and name sessions.
 
 `AgentInV1` and `AgentInV2` decide which methods they offer, and make the answers. Loaded with the
 first such request, except ``session/new`` without MCP servers.
@@ -16,13 +16,25 @@ from codex_acp._json import list_at, text_at, value_at
 from codex_acp.adapter.sessions.opener import OpeningResult, SessionOpener, Setup
 from codex_acp.adapter.sessions.opening_errors import not_open, refused_call, unknown_session
 from codex_acp.adapter.sessions.session_locks import acquire_within
-from codex_acp.adapter.sessions.stored_threads import exists, raise_if_open_elsewhere
+from codex_acp.adapter.sessions.stored_threads import (
+    exists,
+    raise_if_open_elsewhere,
+    stored_thread,
+)
 from codex_acp.errors import CodexAcpError, ErrorReply, RpcError
 from codex_acp.jsonrpc.message import INVALID_PARAMS, JsonValue
 from codex_acp.mapping.agent import META_KEY
-from codex_acp.mapping.session import list_page, list_params, session_info, updated_at
+from codex_acp.mapping.events import StateChanged
+from codex_acp.mapping.session import (
+    is_archived,
+    list_page,
+    list_params,
+    session_info,
+    updated_at,
+)
 from codex_acp.mapping.session_setup import (
     absolute,
+    canonical_id,
     configured_servers,
     given_servers,
     instructions,
@@ -188,6 +200,68 @@ class SessionMethods:
                 raise unknown_session(session_id, error.message) from error
             raise refused_call("Codex could not name the session", error) from error
         return {"title": title}
+
+    async def archive(self, session_id: str) -> None:
+        """Archive a session (``session/archive``); an open session is cancelled and closed first.
+
+        Raises RpcError: -32002, -32600 if another process has it open, -32603 with Codex's reason.
+        """
+        self._sessions.refuse_sub_agent(session_id)
+
+        async def archive(codex: AppServerConnection | None) -> None:
+            try:  # while the thread is loaded: unloading loses a thread that was never prompted
+                await self._move(session_id, "thread/archive", archived=True)
+            except RpcError:
+                if codex is not None:
+                    await self._opener.unload(codex, session_id)
+                raise
+
+        await self.end(session_id, "archived by the client", archive)
+
+    async def unarchive(self, session_id: str) -> None:
+        """Take a session out of the archive (``session/unarchive``), without opening it. Raises
+        what `archive` raises."""
+        self._sessions.refuse_sub_agent(session_id)
+        lock = self._opener.lock(session_id)
+        has_lock = await acquire_within(lock)
+        try:
+            if session_id not in self._sessions:  # an open session is not in the archive
+                await self._move(session_id, "thread/unarchive", archived=False)
+        finally:
+            if has_lock:
+                lock.release()
+
+    async def status(self, session_id: str) -> StateChanged | None:
+        """Return the activity of an open session, None for a session that is only stored.
+
+        A sub-agent's session is open as long as the session above it. Raises RpcError: -32002,
+        -32603.
+        """
+        known = canonical_id(session_id)
+        opened, above = self._sessions.open_session(known), self._sessions.session_above(known)
+        if opened is not None and opened.session is not None:
+            return opened.session.state
+        if opened is not None:  # not used yet, so nothing runs in it
+            return StateChanged("idle", background=())
+        if above is not None:
+            return above.sub_agents.state(known)
+        if not await exists(await self._opener.codex(), known):
+            raise unknown_session(session_id)
+        return None
+
+    async def _move(self, session_id: str, method: str, *, archived: bool) -> None:
+        """Have Codex move a thread; ignore the error if the thread is already there."""
+        codex = await self._opener.codex()
+        try:
+            await codex.call_raw(method, {"threadId": session_id})
+        except ErrorReply as error:
+            await raise_if_open_elsewhere(codex, session_id, error)
+            thread = await stored_thread(codex, session_id)
+            if thread is None:
+                raise unknown_session(session_id, error.message) from error
+            if is_archived(thread) != archived:
+                what = "archive the session" if archived else "take the session out of the archive"
+                raise refused_call(f"Codex could not {what}", error) from error
 
     async def end(
         self,

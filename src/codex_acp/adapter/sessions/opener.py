@@ -8,17 +8,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Final, Literal, Protocol
 from weakref import WeakValueDictionary
 
-from codex_acp._json import object_at, text_at, value_at
+from codex_acp._json import list_at, object_at, text_at, value_at
 from codex_acp._record import NamedTuple
 from codex_acp.adapter.cancel_scope import CancelScope
 from codex_acp.adapter.login_check import LoginCheck
 from codex_acp.adapter.sessions import opening_errors
-from codex_acp.adapter.sessions.directories import check_directories
 from codex_acp.adapter.sessions.model_route import ModelRoute, configuration
 from codex_acp.codex._generated.methods import MODELS as CODEX_MODELS
 from codex_acp.codex.connection.shared_calls import is_open_elsewhere, let_go
@@ -32,7 +32,13 @@ from codex_acp.errors import (
     RpcError,
     TransportError,
 )
-from codex_acp.jsonrpc.message import INVALID_REQUEST, RESOURCE_NOT_FOUND, JsonValue
+from codex_acp.jsonrpc.message import (
+    INVALID_PARAMS,
+    INVALID_REQUEST,
+    METHOD_NOT_FOUND,
+    RESOURCE_NOT_FOUND,
+    JsonValue,
+)
 from codex_acp.mapping.session_setup import canonical_id, started_thread
 
 if TYPE_CHECKING:
@@ -131,45 +137,46 @@ class SessionOpener:
         a login first, -32603.
         """
         codex = await self.codex()
-        await check_directories(codex, setup.params)
+        await _check_directories(codex, setup.params)
         reading, consent = configuration(codex, setup.cwd), self._sessions.git_consent
         try:  # all at once; git's programs are looked up for the first prompt
             if self.route.gateway is not None:  # a gateway needs no login of Codex
-                config, _ = await asyncio.gather(reading, consent.not_agreed(setup.cwd))
+                config_read, _ = await asyncio.gather(reading, consent.not_agreed(setup.cwd))
             else:
                 checking, finding = self.login.check(codex), consent.not_agreed(setup.cwd)
-                _, config, _ = await asyncio.gather(checking, reading, finding)
+                _, config_read, _ = await asyncio.gather(checking, reading, finding)
         except (ErrorReply, NotAnswered, TransportError) as error:
             raise opening_errors.session_error(error) from error
         if codex.believes_worktrees:
-            setup = setup._replace(params=without_false_worktree(setup.params, setup.cwd, config))
+            params = without_false_worktree(setup.params, setup.cwd, config_read)
+            setup = setup._replace(params=params)
         if "developerInstructions" in setup.params:  # the configured instructions come first
             from codex_acp.mapping.session_setup import with_configured_instructions
 
-            setup = setup._replace(params=with_configured_instructions(setup.params, config))
-        return codex, setup, config
+            setup = setup._replace(params=with_configured_instructions(setup.params, config_read))
+        return codex, setup, config_read
 
     async def start(self, setup: Setup) -> OpeningResult:
         """Open a session with a new thread. Raises RpcError: -32000, -32602, -32603."""
-        codex, setup, config = await self._prepare(setup)
-        return await self._begin(codex, "new", "thread/start", setup, config)
+        codex, setup, config_read = await self._prepare(setup)
+        return await self._begin(codex, "new", "thread/start", setup, config_read)
 
     async def fork(self, session_id: str, setup: Setup) -> OpeningResult:
         """Open a session with a copy of a thread. Raises RpcError: -32002 and as `start`."""
-        codex, setup, config = await self._prepare(setup)
+        codex, setup, config_read = await self._prepare(setup)
         await self._sessions.ensure_git_consent(
             codex, setup.cwd, session_id, setup.client, opens=False
         )
         await self._store(codex, session_id)
         try:
-            return await self._begin(codex, "fork", "thread/fork", setup, config, session_id)
+            return await self._begin(codex, "fork", "thread/fork", setup, config_read, session_id)
         except RpcError as error:
             from codex_acp.adapter.sessions.stored_threads import check_usable
 
             thread = await check_usable(codex, session_id, error)
             if not self.route.retry_helps(thread):
                 raise
-            return await self._begin(codex, "fork", "thread/fork", setup, config, session_id)
+            return await self._begin(codex, "fork", "thread/fork", setup, config_read, session_id)
 
     async def _begin(
         self,
@@ -177,15 +184,15 @@ class SessionOpener:
         how: How,
         method: str,
         setup: Setup,
-        config: JsonValue,
+        config_read: JsonValue,
         source: str | None = None,
     ) -> OpeningResult:
         params, restore = self.with_defaults(setup.params), None
         if source is None:
-            params, restore = opening(params, config)
+            params, restore = opening(params, config_read)
         else:
             params |= {"threadId": source, "excludeTurns": True}
-        directory = self._config.opening(codex, setup.cwd, how, config)
+        directory = self._config.opening(codex, setup.cwd, how, config_read)
         with self._sessions.opening():
             try:
                 result = await self.route.open(codex, method, params, source)
@@ -245,10 +252,10 @@ class SessionOpener:
         from codex_acp.adapter.sessions.session_locks import alone
 
         async with alone(self.lock(session_id), session_id):
-            codex, setup, config = await self._prepare(setup)
+            codex, setup, config_read = await self._prepare(setup)
             self._check_no_prompt(session_id)
             await self._sessions.ensure_git_consent(codex, setup.cwd, session_id, setup.client)
-            directory = self._config.opening(codex, setup.cwd, how, config)
+            directory = self._config.opening(codex, setup.cwd, how, config_read)
             was_open = self._sessions.open_session(session_id)
             if was_open is not None and was_open.session is not None:
                 # Unload the thread, because Codex ignores new params for a loaded thread.
@@ -514,3 +521,32 @@ def _notices(
     notices = [left_out_line(found, str(directory.untrusted_root))] if found else []
     notices += [linked_line(linked)] if linked else []
     return notices if unrestored is None else [*notices, unrestored_line(unrestored)]
+
+
+async def _check_directories(codex: AppServerConnection, params: Mapping[str, JsonValue]) -> None:
+    """Raise RpcError -32602 for a path in the params of a thread that surely is no directory.
+
+    Codex checks a path that is no directory on this machine: it may run on another one
+    (``CODEX_PATH`` may name a program that starts it there).
+    """
+    for field, path in _not_on_this_machine(params):
+        if await _is_no_directory(codex, path):
+            message = f"{field}: {path!r} is not a directory; create it, or name another one"
+            raise RpcError(INVALID_PARAMS, message)
+
+
+def _not_on_this_machine(params: Mapping[str, JsonValue]) -> list[tuple[str, str]]:
+    """Return field and path of each path that is no directory on this machine."""
+    more = list_at(params, "runtimeWorkspaceRoots")[1:]
+    given = [("cwd", params.get("cwd")), *(("additionalDirectories", path) for path in more)]
+    return [(field, p) for field, p in given if isinstance(p, str) and not os.path.isdir(p)]  # noqa: PTH112 - no pathlib before a session is open
+
+
+async def _is_no_directory(codex: AppServerConnection, path: str) -> bool:
+    try:
+        found = await codex.call_raw("fs/getMetadata", {"path": path})
+    except ErrorReply as error:
+        return error.code != METHOD_NOT_FOUND  # without the method, nothing is known of the path
+    except TransportError:
+        return False
+    return value_at(found, "isDirectory") is False
