@@ -25,7 +25,8 @@ MODULES = [
 
 
 def normal(schema: Any, known: dict[str, Any]) -> Any:
-    """Without what only JSON schemas need, and with each reference in full."""
+    """Without what only JSON schemas need, with each reference in full, and with lists and maps
+    that end at the first invalid entry, as ours do."""
     if isinstance(schema, list):
         return [normal(item, known) for item in schema]
     if not isinstance(schema, dict):
@@ -39,6 +40,8 @@ def normal(schema: Any, known: dict[str, Any]) -> Any:
     if plain.get("type") == "literal":
         # typing has one Literal for two that differ in their order only.
         plain["expected"] = sorted(plain["expected"], key=str)
+    if plain.get("type") in ("list", "dict"):
+        plain.setdefault("fail_fast", True)
     if plain.get("type") == "model-fields":
         plain["order"] = list(plain["fields"])
     return plain

@@ -7,13 +7,22 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from pydantic import TypeAdapter, ValidationError
 
 from codex_acp.acp._generated.v1 import methods as acp_methods
 from codex_acp.acp._generated.v1 import models as acp
 from codex_acp.codex._generated import models as codex
 from codex_acp.errors import InvalidPayload, MisuseError
 from codex_acp.transport.json_decoding import fast_loads, standard_loads
-from codex_acp.wire.codec import decode, encode, encode_any_text
+from codex_acp.wire.codec import (
+    MAX_ERRORS,
+    decode,
+    decoder,
+    encode,
+    encode_any_text,
+    problems_of,
+    validator_of,
+)
 from codex_acp.wire.model import UnknownValue, UnknownVariant
 
 
@@ -267,3 +276,27 @@ def test_a_text_that_is_no_unicode_is_an_error_of_the_caller(value: object) -> N
     with pytest.raises(MisuseError, match="not Unicode"):
         encode(value)
     assert encode_any_text(value).count(b'"?"') == 1
+
+
+# Many invalid entries: each error takes a kilobyte
+
+
+@pytest.mark.parametrize(
+    ("model", "field", "entries"),
+    [
+        (acp.NewSessionRequest, "mcpServers", [{}] * 10_000),
+        (codex.ToolRequestUserInputResponse, "answers", {str(n): 0 for n in range(10_000)}),
+    ],
+)
+def test_only_the_first_invalid_entry_of_a_list_or_map_is_reported(
+    model: type[Any], field: str, entries: Any
+) -> None:
+    with pytest.raises(ValidationError) as found:
+        decoder(validator_of(model))({"cwd": "/", field: entries})
+    assert found.value.error_count() < 20
+
+
+def test_of_very_many_errors_only_the_number_is_reported() -> None:
+    with pytest.raises(ValidationError) as found:
+        TypeAdapter(list[int]).validate_python(["x"] * (MAX_ERRORS + 1))
+    assert problems_of(found.value, []) == (f"{MAX_ERRORS + 1} problems",)

@@ -27,6 +27,9 @@ T = TypeVar("T")
 MAX_PROBLEMS = 8
 """Wrong fields that an error names: the first ones show the cause."""
 
+MAX_ERRORS = 1000
+"""Errors of pydantic that are looked at: each takes kilobytes of Python objects."""
+
 _adapters: dict[Any, Any] = {}
 _ANY = SchemaSerializer({"type": "any"})
 # The first call imports modules for 10 ms: now, while a thread loads ahead, and not at an answer.
@@ -102,6 +105,8 @@ def problems_of(error: ValidationError, value: object) -> tuple[str, ...]:
     """Return ``field.path: problem`` for each error, without pydantic's links or the field's value.
     ``value`` is the decoded value: the fields of a path exist in it, unlike names of union
     members."""
+    if error.error_count() > MAX_ERRORS:
+        return (f"{error.error_count()} problems",)
     details = error.errors(include_url=False, include_input=False, include_context=False)
     problems = list(dict.fromkeys(_problem(detail, value) for detail in details))
     more = len(problems) - MAX_PROBLEMS
