@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,7 +15,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from codex_acp.jsonrpc.message import EncodedJson, Malformed, Request, decode, encode_result
-from codex_acp.transport.json_decoding import default_loads, fast_loads, standard_loads
+from codex_acp.transport.json_decoding import (
+    MAX_SURROGATES,
+    default_loads,
+    fast_loads,
+    standard_loads,
+)
 
 Loads = Callable[[bytes], object]
 
@@ -45,6 +51,8 @@ SURROGATES = [
     (rb'"\ud83d\ude00"', "\U0001f600"),
     (rb'"\\ud800"', r"\ud800"),
     (rb'"\\\ud800"', "\\\ufffd"),
+    (rb'"\\ud83d\ude00"', "\\ud83d\ufffd"),
+    (rb'"\\\ud83d\ude00\ud83d"', "\\\U0001f600\ufffd"),
     (rb'"\ud83d\\ude00"', "\ufffd\\ude00"),
     (rb'"\ud83dA"', "\ufffdA"),
     (rb'"\ud83d\n"', "\ufffd\n"),
@@ -67,6 +75,28 @@ def test_an_unpaired_surrogate_reads_as_the_replacement_character(
     assert loads(line) == value
     assert loads(b'{"k":[' + line + b"]}") == {"k": [value]}
     assert loads(b"{" + line + b":1}") == {value: 1}
+
+
+@BOTH
+@pytest.mark.parametrize("escape", [rb"\n", rb"\\", rb"\u000a"])
+def test_an_unpaired_surrogate_among_many_escapes_takes_little_memory(
+    loads: Loads, escape: bytes
+) -> None:
+    line = b'["' + escape * 300_000 + rb'\ud800"]'
+    tracemalloc.start()
+    try:
+        loads(line)
+        assert tracemalloc.get_traced_memory()[1] < 10 * len(line)
+    finally:
+        tracemalloc.stop()
+
+
+@BOTH
+def test_more_escaped_surrogates_than_a_line_may_have_are_refused(loads: Loads) -> None:
+    pairs = rb"\ud83d\ude00" * MAX_SURROGATES
+    assert loads(b'"' + pairs + b'"') == "\U0001f600" * MAX_SURROGATES
+    with pytest.raises(ValueError, match="too many escaped surrogates"):
+        loads(b'"' + pairs + rb'\ud83d"')
 
 
 @BOTH

@@ -23,10 +23,13 @@ MAX_PLAIN_BRACKETS: Final = 200
 """pydantic-core reads values nested this deep; with fewer brackets a line cannot be nested deeper.
 """
 
-_ESCAPES: Final = re.compile(
-    rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(u[dD][89a-fA-F][0-9a-fA-F]{2})|.)"
+MAX_SURROGATES: Final = 100_000
+"""Escapes of surrogates in a line that has an unpaired one; a line with more of them is refused."""
+
+_SURROGATES: Final = re.compile(
+    rb"\\u[dD](?:[89abAB][0-9a-fA-F]{2}(\\u[dD][c-fC-F][0-9a-fA-F]{2})?|[c-fC-F][0-9a-fA-F]{2})"
 )
-"""Matches each escape, a pair of surrogates as one; the group is an unpaired surrogate."""
+"""Matches the escape of an unpaired surrogate or of a pair, which has the group."""
 
 
 def default_loads() -> Callable[[bytes], object]:
@@ -73,9 +76,21 @@ def _from_json() -> Callable[[bytes], object]:
 
 
 def _without_lone_surrogates(line: bytes) -> bytes:
-    if b"\\ud" not in line and b"\\uD" not in line:
-        return line
-    return _ESCAPES.sub(lambda found: rb"\ufffd" if found[1] else found[0], line)
+    parts: list[bytes] = []
+    copied = at = 0
+    for _ in range(MAX_SURROGATES):
+        found = _SURROGATES.search(line, at)
+        if found is None:
+            return b"".join((*parts, line[copied:])) if parts else line
+        start, before = found.start(), line[at : found.start()]
+        if (len(before) - len(before.rstrip(b"\\"))) % 2:
+            at = start + 2  # its backslash is escaped: it is text
+            continue
+        at = found.end()
+        if not found[1]:
+            parts += line[copied:start], rb"\ufffd"
+            copied = at
+    raise ValueError("the line has too many escaped surrogates")
 
 
 def _refuse(constant: str) -> NoReturn:
