@@ -5,6 +5,7 @@ What is the same for both profiles is tried in `test_network_attacks`: here is w
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import ssl
@@ -17,6 +18,7 @@ from typing import Any
 import anyio
 import pytest
 
+from codex_acp.adapter.network.http_link import AcceptedHttpLink
 from codex_acp.adapter.network.limits import Limits
 from tests.attacks.raw_http import Http2, Raw
 from tests.attacks.test_network_attacks import TOKENS
@@ -174,6 +176,30 @@ async def test_bodies_of_one_owner_at_once(tmp_path: Path) -> None:
             answered = [each.headers for each in found if hasattr(each, "headers")]
         assert (b":status", b"429") in answered[0]
         await works(server, BOB)
+
+
+async def test_bodies_that_wait_for_a_connection_whose_answers_are_unread(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    links: list[AcceptedHttpLink] = []
+
+    class Kept(AcceptedHttpLink):
+        def __init__(self, name: str, **more: Any) -> None:
+            super().__init__(name, **more)
+            links.append(self)
+
+    monkeypatch.setattr("codex_acp.adapter.network.http_app.AcceptedHttpLink", Kept)
+    limits = Limits(message_bytes=10_000, stall_seconds=2.0)
+    running = served(tmp_path, scheme="http", tokens=several_tokens(), limits=limits)
+    async with running as server, server.over_http(ALICE) as alice:
+        links[0].pause_reading()
+        body = json.dumps({**NOTE, "params": {"a": "b" * 9_000}})
+        posts = (alice.raw("POST", headers=JSON, content=body) for _ in range(4))
+        answered = await asyncio.gather(*posts)
+        assert [each.status_code for each in answered] == [429] * 4
+        assert sum("unread" in each.text for each in answered) == 2, "the bodies that may wait"
+        links[0].resume_reading()
+        await still_works(server, alice)
 
 
 async def test_heads_that_never_end(server: Served, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -180,6 +180,23 @@ async def test_a_connection_that_nobody_reads_ends() -> None:
         await linked.link.post(Request(1, "x", None), b"{}", None)
 
 
+@pytest.mark.attack("network")
+async def test_a_paused_connection_whose_own_stream_nobody_reads_ends() -> None:
+    linked = Linked(idle_seconds=0.01)
+    stream = linked.read()
+    session_stream = linked.read("one")
+    linked.link.pause_reading()
+    assert await session_stream.next_bytes(0.05) == KEEP_ALIVE
+    linked.link.release(None, stream)
+    linked.link.resume_reading()
+    assert await session_stream.next_bytes(0.05) == KEEP_ALIVE
+    assert linked.receiver.ended == []
+    linked.link.pause_reading()
+    with anyio.fail_after(WAIT):
+        while not linked.receiver.ended:  # noqa: ASYNC110 - as above
+            await anyio.sleep(0.01)
+
+
 async def test_what_is_unsent_at_the_end_goes_first() -> None:
     linked = Linked()
     stream = linked.read()

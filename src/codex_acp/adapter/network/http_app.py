@@ -10,6 +10,7 @@ import asyncio
 import logging
 import secrets
 from collections import Counter
+from contextlib import contextmanager
 from functools import partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
@@ -41,7 +42,7 @@ from codex_acp.transport.streamable_http import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 
     from codex_acp.adapter.network.access_control import Token
     from codex_acp.adapter.network.connection import Hub
@@ -79,7 +80,7 @@ class HttpApp:
         self._access = access
         self._connections: dict[str, _Connection] = {}
         self._receiving: Counter[str] = Counter()
-        """Bytes of bodies that are being received now, by owner."""
+        """Bytes of bodies that are being received or wait for their connection, by owner."""
 
     async def __call__(
         self,
@@ -159,37 +160,39 @@ class HttpApp:
             connection = self._connection(exchange, token)
         else:
             limit = min(limit, INITIALIZE_BYTES)
-        body = await self._body(exchange, token, limit)
-        message = _message(body)
-        is_initialize = isinstance(message, Request) and message.method == INITIALIZE
-        if connection is not None:
-            if is_initialize:
-                _refuse(HTTPStatus.BAD_REQUEST, f"{INITIALIZE} makes a connection of its own")
-            await self._pass_on(exchange, connection, message, body)
-        elif isinstance(message, Request) and is_initialize:
-            await self._initialize(exchange, token, message, body)
-        else:
-            _refuse(HTTPStatus.BAD_REQUEST, f"{CONNECTION_ID} is missing")
+        with self._counted(token.owner, limit) as count_bytes:
+            body = await exchange.body(count_bytes)
+            message = _message(body)
+            is_initialize = isinstance(message, Request) and message.method == INITIALIZE
+            if connection is not None:
+                if is_initialize:
+                    _refuse(HTTPStatus.BAD_REQUEST, f"{INITIALIZE} makes a connection of its own")
+                await self._pass_on(exchange, connection, message, body)
+            elif isinstance(message, Request) and is_initialize:
+                await self._initialize(exchange, token, message, body)
+            else:
+                _refuse(HTTPStatus.BAD_REQUEST, f"{CONNECTION_ID} is missing")
 
-    async def _body(self, exchange: Exchange, token: Token, limit: int) -> bytes:
-        """Return the posted body. ``limit`` bounds its size; the bodies that one owner sends at the
-        same time are bounded together."""
+    @contextmanager
+    def _counted(self, owner: str, limit: int) -> Iterator[Callable[[int], None]]:
+        """Yield a function that counts the bytes of a body. ``limit`` bounds their number; the
+        bodies of one owner within such blocks are bounded together."""
         received = 0
 
         def count_bytes(count: int) -> None:
             nonlocal received
             received += count
-            self._receiving[token.owner] += count
+            self._receiving[owner] += count
             if received > limit:
                 reason = f"a message has at most {limit} bytes"
                 _refuse(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, reason)
-            if self._receiving[token.owner] > 2 * self._access.limits.message_bytes:
+            if self._receiving[owner] > 2 * self._access.limits.message_bytes:
                 _refuse(HTTPStatus.TOO_MANY_REQUESTS, "too much is sent at once")
 
         try:
-            return await exchange.body(count_bytes)
+            yield count_bytes
         finally:
-            self._receiving[token.owner] -= received
+            self._receiving[owner] -= received
 
     async def _initialize(
         self, exchange: Exchange, token: Token, request: Request, body: bytes
@@ -249,7 +252,10 @@ class HttpApp:
         if session is not None and not self._hub.registry.owns(connection.owner, session):
             session = None  # no client may read its stream: answer on the connection's stream
         try:
-            await connection.link.post(message, body, session)
+            async with asyncio.timeout(self._access.limits.stall_seconds):
+                await connection.link.post(message, body, session)
+        except TimeoutError:
+            _refuse(HTTPStatus.TOO_MANY_REQUESTS, "the connection leaves its answers unread")
         except ConnectionClosed as error:
             raise RequestRefused(Refusal(HTTPStatus.NOT_FOUND, _UNKNOWN)) from error
         await exchange.answer(HTTPStatus.ACCEPTED)

@@ -101,7 +101,7 @@ class AcceptedHttpLink:
     def start(self, receiver: Receiver) -> None:
         self._receiver = receiver
         self._started.set()
-        self._start_idle_timer()
+        self._watch_readers()
 
     def write(self, data: bytes) -> None:
         """Write whole lines, each of which becomes an event of a stream."""
@@ -111,9 +111,11 @@ class AcceptedHttpLink:
 
     def pause_reading(self) -> None:
         self._may_read.clear()
+        self._watch_readers()
 
     def resume_reading(self) -> None:
         self._may_read.set()
+        self._watch_readers()
 
     async def aclose(self) -> None:
         """Close the link; the peer gets a short time to take unsent events."""
@@ -181,9 +183,7 @@ class AcceptedHttpLink:
         stream = self._stream(session)
         if self._ended.is_set() or not stream.attach():
             return None
-        if self._idle_timer is not None:
-            self._idle_timer.cancel()
-            self._idle_timer = None
+        self._watch_readers()
         if session is not None:
             self._streamless.discard(session)
         open_questions = [q.event for q in self._questions.values() if q.session == session]
@@ -200,7 +200,7 @@ class AcceptedHttpLink:
         self._reader_left.set()
         if stream.is_empty and self._streams.get(session) is stream:
             del self._streams[session]
-        self._start_idle_timer()
+        self._watch_readers()
 
     def end(self, error: TransportError | None) -> None:
         """End the connection. Idempotent."""
@@ -209,8 +209,7 @@ class AcceptedHttpLink:
         self._ended.set()
         self._started.set()
         self._may_read.set()
-        if self._idle_timer is not None:
-            self._idle_timer.cancel()
+        self._watch_readers()
         if self._initialize_answer is not None and not self._initialize_answer[1].done():
             gone = ConnectionClosed(f"the connection to {self._name} has ended")
             self._initialize_answer[1].set_exception(error or gone)
@@ -298,15 +297,19 @@ class AcceptedHttpLink:
             self._writing_paused = False
             self._receiver.resume_writing()
 
-    def _start_idle_timer(self) -> None:
-        """End the link if it has no reader, and gets none for `idle_seconds`."""
-        if self._ended.is_set() or any(stream.has_reader for stream in self._streams.values()):
-            return
-        if self._idle_timer is not None:
-            self._idle_timer.cancel()
-        loop = asyncio.get_running_loop()
-        why = f"{self._name} has read no stream for {self._idle_seconds:g} s"
-        self._idle_timer = loop.call_later(self._idle_seconds, self.end, ConnectionClosed(why))
+    def _watch_readers(self) -> None:
+        """End the link if for `idle_seconds` no stream has a reader or, while the client leaves so
+        much unread that reading is paused, the connection's own stream has none."""
+        read = {session for session, stream in self._streams.items() if stream.has_reader}
+        has_reader = bool(read) if self._may_read.is_set() else None in read
+        if has_reader or self._ended.is_set():
+            if self._idle_timer is not None:
+                self._idle_timer.cancel()
+                self._idle_timer = None
+        elif self._idle_timer is None:
+            loop = asyncio.get_running_loop()
+            why = f"{self._name} has read no stream for {self._idle_seconds:g} s"
+            self._idle_timer = loop.call_later(self._idle_seconds, self.end, ConnectionClosed(why))
 
 
 BATCH_BYTES: Final = 64 * 1024
