@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
+from codex_acp.adapter.network.connection import NetworkConnection
 from codex_acp.adapter.network.network_session import NetworkSession
+from codex_acp.errors import RpcError
 from codex_acp.mapping.events import (
     SessionEvent,
     StateChanged,
@@ -68,3 +72,31 @@ def test_who_takes_a_session_over_is_shown_the_tool_calls_of_the_turn_that_runs(
     session.detach_earlier_client(cast("Any", one))
     session.attach(cast("Any", one), None)
     assert one.shown.count(announced) == 2
+
+
+@pytest.mark.attack("network")
+async def test_a_close_that_waits_behind_a_take_over_closes_nothing() -> None:
+    closed: list[str] = []
+
+    @asynccontextmanager
+    async def exclusive(_: str) -> AsyncIterator[None]:
+        session.client = cast("Any", Shown())  # another connection held the lock until now
+        yield
+
+    async def close(session_id: str) -> None:
+        closed.append(session_id)
+
+    registry = SimpleNamespace(
+        spawn=lambda _: None,
+        sessions={},
+        exclusive=exclusive,
+        remove_if_closed=lambda *_: None,
+    )
+    agent: Any = SimpleNamespace(close_session=close)
+    token: Any = SimpleNamespace(owner="me")
+    connection = NetworkConnection(cast("Any", registry), token, agent)
+    session = NetworkSession("me", agent, connection.client, outlives_client=False)
+    registry.sessions["s"] = session
+    with pytest.raises(RpcError, match="shown on another connection"):
+        await connection.close_session("s")
+    assert closed == []

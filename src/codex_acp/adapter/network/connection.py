@@ -129,8 +129,9 @@ class NetworkConnection:
         if session_id in self._opening and session_id not in self._registry.sessions:
             await self.agent.close_session(session_id)
             return
-        session = self.shown_session(session_id)
+        self.shown_session(session_id)
         async with self._registry.exclusive(session_id):
+            session = self.shown_session(session_id)  # another connection may have taken it over
             try:
                 await session.agent.close_session(session_id)
             finally:
