@@ -77,6 +77,7 @@ def test_an_unpaired_surrogate_reads_as_the_replacement_character(
     assert loads(b"{" + line + b":1}") == {value: 1}
 
 
+@pytest.mark.attack("network")
 @BOTH
 @pytest.mark.parametrize("escape", [rb"\n", rb"\\", rb"\u000a"])
 def test_an_unpaired_surrogate_among_many_escapes_takes_little_memory(

@@ -281,6 +281,7 @@ def test_a_text_that_is_no_unicode_is_an_error_of_the_caller(value: object) -> N
 # Many invalid entries: each error takes a kilobyte
 
 
+@pytest.mark.attack("client")
 @pytest.mark.parametrize(
     ("model", "field", "entries"),
     [
