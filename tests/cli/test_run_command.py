@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import io
 import json
+import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from select import select
 from typing import IO, Any, get_args
 
 import pytest
@@ -19,8 +24,9 @@ from codex_acp.acp.types import StopReason, ToolKind
 from codex_acp.cli import host as run_module
 from codex_acp.cli.command_arguments import EXIT_CODES, EXIT_NOBODY_ASKED, KINDS
 from codex_acp.cli.main import main
+from codex_acp.cli.screen import TextOutput, write_rest
 from codex_acp.testing import CodexHome, ScriptedModel, Text
-from tests.cli.command import COMMAND, environment
+from tests.cli.command import COMMAND, WAIT_SECONDS, environment
 from tests.cli.on_terminal import GUTTER, STYLES, OnTerminal, agent
 from tests.support.processes import lives
 
@@ -311,3 +317,82 @@ def test_a_second_ctrl_c_and_other_signals_end_the_agent_at_once(
             terminal.process.send_signal(number)
         assert terminal.end()[0] == code
     assert not lives(pid)
+
+
+@pytest.mark.attack("agent")
+@pytest.mark.parametrize("more", [(), ("--json",)])
+@pytest.mark.parametrize(
+    ("signals", "code"),
+    [((signal.SIGINT, signal.SIGINT), 130), ((signal.SIGTERM,), 143), ((signal.SIGHUP,), 129)],
+)
+def test_signals_end_a_run_whose_stdout_nobody_reads(
+    env: dict[str, str], more: tuple[str, ...], signals: tuple[signal.Signals, ...], code: int
+) -> None:
+    agent_code = f"""
+import json, sys
+for line in sys.stdin:
+    asked = json.loads(line)
+    results = {{"initialize": {{"protocolVersion": 1, "agentCapabilities": {{}}}},
+               "session/new": {{"sessionId": "s"}}}}
+    if asked["method"] in results:
+        answer = {{"jsonrpc": "2.0", "id": asked["id"], "result": results[asked["method"]]}}
+        print(json.dumps(answer), flush=True)
+    if asked["method"] == "session/prompt":
+        text = {{"type": "text", "text": "x" * {2**20}}}
+        update = {{"sessionUpdate": "agent_message_chunk", "content": text}}
+        said = {{"method": "session/update", "params": {{"sessionId": "s", "update": update}}}}
+        print(json.dumps({{"jsonrpc": "2.0", **said}}), flush=True)
+"""
+    words = shlex.join([sys.executable, "-c", agent_code])
+    with subprocess.Popen(
+        [*COMMAND, "run", *more, "--command", words, "Go."],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        env=env,
+    ) as process:
+        assert process.stdout is not None
+        read = b""
+        while b"xx" not in read:
+            read += process.stdout.read(100)
+        for number in signals:
+            process.send_signal(number)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(1)
+        assert process.wait(WAIT_SECONDS) == code
+
+
+@pytest.mark.attack("agent")
+async def test_what_a_full_pipe_does_not_take_is_written_later_in_its_order() -> None:
+    read_end, write_end = os.pipe()
+    with open(write_end, "w", encoding="utf-8") as out, open(write_end, "w", closefd=False) as err:  # noqa: ASYNC230, PTH123 - pipes
+        screen = TextOutput(out, err)
+        for number in range(300):
+            screen.print(out if number % 2 else err, f"{number} {'ü' * 1000}")
+        waiting = asyncio.ensure_future(screen.until_room())
+        read = bytearray()
+        while not waiting.done() or select([read_end], [], [], 0)[0]:
+            if select([read_end], [], [], 0)[0]:
+                read += os.read(read_end, 2**16)
+            await asyncio.sleep(0)
+        await waiting
+    os.close(read_end)
+    assert read.decode() == "".join(f"{number} {'ü' * 1000}\n" for number in range(300))
+
+
+@pytest.mark.attack("agent")
+async def test_a_log_without_end_is_not_kept_for_a_stderr_that_nobody_reads() -> None:
+    read_end, write_end = os.pipe()
+    with open(write_end, "w", encoding="utf-8") as err:  # noqa: ASYNC230, PTH123 - a pipe
+        screen = TextOutput(err, err)
+        for number in range(20_000):
+            screen.write_log(f"WARNING the agent answered id {number}, which is not open\n")
+        read = os.read(read_end, 2**16)
+        while not write_rest():
+            read += os.read(read_end, 2**16)
+        screen.write_log("WARNING again\n")
+        read += os.read(read_end, 2**16)
+    os.close(read_end)
+    kept = read.count(b"which is not open")
+    assert kept < 3_000
+    assert read.endswith(b"[%d records of the log are left out]\nWARNING again\n" % (20_000 - kept))

@@ -20,10 +20,12 @@ from codex_acp.cli.screen import (
     LOG_IN,
     JsonOutput,
     TextOutput,
+    drop_rest,
     is_file,
     is_terminal,
     open_output,
     sentence,
+    written,
 )
 from codex_acp.cli.terminal import FAILED, SIGNALLED, USAGE, LineReader, failed
 from codex_acp.errors import CodexAcpError, MisuseError
@@ -101,10 +103,13 @@ class Host:
         adopt_orphans(asyncio.get_running_loop())
         try:
             async with self.runtime:
-                return await converse()
+                code = await converse()
+            await written()
+            return code
         except asyncio.CancelledError:
             if self._signal is None:
                 raise
+            drop_rest()  # its reader has stopped
             return SIGNALLED + self._signal
         except CodexAcpError as error:
             try:
@@ -148,8 +153,8 @@ class Host:
                 self._prompt = prompt
                 try:
                     async for update in prompt:
-                        await self._screen.until_room()
                         output.update(update, prompt.tool_calls)
+                        await self._screen.until_room()
                     result = await prompt.result()
                 finally:
                     self._prompt = None
@@ -199,6 +204,7 @@ class Host:
             except asyncio.CancelledError:  # the question was withdrawn
                 self._screen.note_rejected(call_id)
                 raise
+            await written()
             allowed = permission.kind in self._options.allow
             by = f"--allow {permission.kind}" if allowed else None
             if self._json is not None:

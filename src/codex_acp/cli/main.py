@@ -61,14 +61,16 @@ def main(argv: list[str] | None = None) -> int:
 
 def _flush(code: int) -> int:
     """Flush stdout; return ``code``, or another exit code if the output cannot be written."""
+    output = sys.modules.get("codex_acp.cli.screen")
     try:
+        if output is not None:
+            output.write_rest(wait=True)
         if sys.stdout is not None:
             sys.stdout.flush()
     except BrokenPipeError:
         _drop_output()
         return code or OUTPUT_LOST
     except OSError as error:
-        output = sys.modules.get("codex_acp.cli.screen")
         if output is None or not output.lost:  # else the command has reported it
             loss_code = _report_loss(error)  # reported even if the command has failed
             return code or loss_code

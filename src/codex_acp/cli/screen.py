@@ -13,10 +13,12 @@ import itertools
 import json
 import os
 import re
+import select
 import stat
 import struct
 import termios
 import threading
+from collections import deque
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
@@ -47,6 +49,8 @@ HELD_LOG: Final = 256 * 1024
 HELD_TEXT: Final = 4 * 1024 * 1024
 """Characters of output held back during a question, above which reading of updates pauses. The rest
 of a turn that runs on beside a form fits in."""
+UNWRITTEN_LOG: Final = 1000
+"""Texts that a full stderr has not taken, above which records of the log are only counted, too."""
 MOST_RUNNING: Final = 10
 """Tool calls that are named at the end of a prompt because they still run."""
 LISTED_INDENT: Final = 23
@@ -131,9 +135,7 @@ class TextOutput:
                     held, self._held, self._held_log, self._held_text = self._held, [], 0, 0
                     for stream, text in held:
                         put(stream, text)
-                    if self._log_left_out:
-                        put(self._err, f"[{self._log_left_out} records of the log are left out]\n")
-                        self._log_left_out = 0
+                    put(self._err, self._left_out())
 
     @contextmanager
     def working(self, words: str) -> Iterator[None]:
@@ -251,14 +253,21 @@ class TextOutput:
         with self._lock:
             if not self.free.is_set():
                 self._held_log += len(text)
-                if self._held_log > HELD_LOG:
-                    self._log_left_out += 1
-                    return
-        self._write(self._err, visible(text, multiline=True))
+            if self._held_log > HELD_LOG or len(_unwritten) > UNWRITTEN_LOG:
+                self._log_left_out += 1
+                return
+            text = self._left_out() + visible(text, multiline=True)
+        self._write(self._err, text)
+
+    def _left_out(self) -> str:
+        """Return how many records were left out since the last call; empty if none were."""
+        number, self._log_left_out = self._log_left_out, 0
+        return f"[{number} records of the log are left out]\n" if number else ""
 
     async def until_seen(self) -> None:
-        """Wait a limited time until a reader of ``out``, such as ``tee``, has shown its text: the
-        text must not appear in a question."""
+        """Wait until all output is written, and a limited time until a reader of ``out``, such as
+        ``tee``, has shown its text: the text must not appear in a question."""
+        await written()
         if self._guarded and is_pipe(self._out):
             for _ in range(MAX_POLLS):
                 if not _unread(self._out):
@@ -267,8 +276,10 @@ class TextOutput:
             await asyncio.sleep(SHOWN_SECONDS)
 
     async def until_room(self) -> None:
-        """Wait until no question is open, if too much output is held back."""
+        """Wait until all output is written and, if too much of it is held back, until no question
+        is open."""
         await asyncio.sleep(0)  # Ctrl-C is handled between updates that arrived together
+        await written()
         if self._held_text > HELD_TEXT:
             await self.free.wait()
 
@@ -387,18 +398,81 @@ class TextOutput:
 lost: bool = False
 """Whether output could not be written; the command has reported that."""
 
+_unwritten: Final[deque[tuple[int, memoryview]]] = deque()
+"""Descriptors, each with bytes that its full pipe or terminal has not taken yet."""
+_unwritten_lock: Final = threading.Lock()
+
 
 def put(stream: TextIO, text: str) -> None:
-    """Write and flush ``text``. Raises CodexAcpError, or BrokenPipeError if the reader has left."""
+    """Write ``text``; never block an event loop, which would handle no signal meanwhile: what
+    ``stream`` does not take at once is left to `write_rest`. Raises CodexAcpError, or
+    BrokenPipeError if the reader has left."""
     encoding = stream.encoding or "utf-8"
-    try:
-        stream.write(text.encode(encoding, "backslashreplace").decode(encoding))
+    data = text.encode(encoding, "backslashreplace")
+    with _errors_reported():
         stream.flush()
+        try:
+            descriptor = stream.fileno()
+        except (AttributeError, OSError, ValueError):  # no file at all, as in tests
+            stream.write(data.decode(encoding))
+            return
+        with _unwritten_lock:
+            _unwritten.append((descriptor, memoryview(data)))
+        write_rest(wait=_may_wait())
+
+
+def write_rest(*, wait: bool = False) -> bool:
+    """Write what was not taken yet, in its order, as much as is taken at once or, with ``wait``,
+    everything. Return whether nothing is left. Raises OSError."""
+    with _unwritten_lock:
+        while _unwritten:
+            descriptor, data = _unwritten[0]
+            room = select.poll()
+            room.register(descriptor, select.POLLOUT)
+            if not room.poll(None if wait else 0):
+                return False
+            written = os.write(descriptor, data[: select.PIPE_BUF])  # more could block
+            _unwritten[0] = descriptor, data[written:]
+            if written == len(data):
+                _unwritten.popleft()
+    return True
+
+
+async def written() -> None:
+    """Wait until all output is written. Raises as `put` does."""
+    with _errors_reported():
+        while not write_rest():  # noqa: ASYNC110 - a pipe raises no event
+            await asyncio.sleep(SHOWN_SECONDS / 10)
+
+
+def drop_rest() -> None:
+    """Drop what was not taken yet."""
+    with _unwritten_lock:
+        _unwritten.clear()
+
+
+def _may_wait() -> bool:
+    """Return whether no event loop runs in the main thread, or waits for this thread."""
+    if threading.current_thread() is not threading.main_thread():
+        return False
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return True
+    return False
+
+
+@contextmanager
+def _errors_reported() -> Iterator[None]:
+    try:
+        yield
     except BrokenPipeError:  # no error: the reader has enough
+        _unwritten.clear()
         raise
     except OSError as error:
         global lost  # noqa: PLW0603 - `main` reads it when it flushes at the end
         lost = True
+        _unwritten.clear()
         msg = f"what is shown cannot be written: {error.strerror or error}"
         raise CodexAcpError(msg) from error
 
