@@ -10,7 +10,9 @@ from typing import Any
 
 import pytest
 
+from codex_acp.acp._generated.v2 import models as v2
 from codex_acp.acp._generated.v2.methods import STABLE_MODELS
+from codex_acp.acp.call_v2_agent import MAX_USER_MESSAGES, _PromptTurn
 from codex_acp.acp.types import UnknownVariant
 from codex_acp.acp.v2_to_v1 import UpdatesToV1, diffs
 from codex_acp.jsonrpc.message import encode_json
@@ -216,6 +218,20 @@ def test_what_is_kept_of_an_agent_that_never_ends_is_bounded(
     piece = {"sessionUpdate": "tool_call_content_chunk", "toolCallId": "c99"}
     told = said(updates, *[{**piece, "content": text_piece("z" * 6_000)}] * 5)
     assert "before is not repeated" in str(told[-1]["content"][0])
+
+
+@pytest.mark.attack("agent")
+async def test_ids_of_user_messages_without_end_are_not_kept() -> None:
+    turn = _PromptTurn([])
+    for n in range(1_000):
+        turn.note(v2.UserMessageSessionUpdate(message_id=f"{n}"))
+    assert len(turn._user_messages) == MAX_USER_MESSAGES
+    turn.set_message_id("999")
+    for n in range(1_000, 2_000):
+        turn.note(v2.UserMessageSessionUpdate(message_id=f"{n}"))
+    assert not turn._user_messages
+    turn.note(v2.IdleStateUpdateSessionUpdate(stop_reason="end_turn"))
+    assert (await turn.end()).stop_reason == "end_turn"
 
 
 @pytest.mark.attack("agent")

@@ -292,6 +292,24 @@ async def test_updates_that_come_before_the_answer_to_session_new_are_not_lost()
         assert session.commands == (command,)
 
 
+@pytest.mark.attack("agent")
+async def test_huge_updates_that_come_before_the_answer_to_session_new_are_bounded(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("codex_acp.runtime.agent_process.HELD_BYTES", 1_000)
+    agent = ScriptedAgent()
+    titles = ["a" * 600, "b" * 600, "c" * 600]
+
+    async def new(request: types.NewSessionRequest) -> types.NewSessionResponse:
+        del request
+        agent.say("s1", *(types.SessionInfoUpdateSessionUpdate(title=title) for title in titles))
+        return types.NewSessionResponse(session_id="s1")
+
+    agent.on(new=new)
+    async with AgentRuntime() as runtime, runtime.open(agent.spec()) as session:
+        assert session.title == titles[1]
+
+
 async def test_title_and_usage_are_what_the_agent_last_said() -> None:
     agent = ScriptedAgent()
     async with AgentRuntime() as runtime, runtime.open(agent.spec()) as session:

@@ -61,6 +61,10 @@ STOP_REASONS = ("end_turn", "max_tokens", "max_turn_requests", "refusal", "cance
 """The stop reasons of version 1."""
 
 
+MAX_USER_MESSAGES: Final = 16
+"""Ids of user messages that are kept until the agent has answered which one is the prompt."""
+
+
 class _PromptTurn:
     """One prompt until its end. An earlier prompt of the session may still run when it is sent."""
 
@@ -68,10 +72,10 @@ class _PromptTurn:
         self._prompt = prompt
         self._message_id: str | None = None
         """Id that the agent gave the prompt; None until the agent has answered."""
-        self._user_messages: set[str] = set()
-        """Ids of the user messages that the agent has sent since the prompt."""
-        self._was_active = False
-        """Whether the session was active since the prompt."""
+        self._user_messages: LastOnes[str, None] = LastOnes(MAX_USER_MESSAGES)
+        """Ids of the user messages that the agent has sent before it answered the prompt."""
+        self._has_begun = False
+        """Whether the session was active since the prompt, or the agent has repeated the prompt."""
         self._idle: v2.IdleStateUpdateSessionUpdate | None = None
         """The last state of the session, if it is idle."""
         self._end: asyncio.Future[v2.IdleStateUpdateSessionUpdate] = (
@@ -83,14 +87,17 @@ class _PromptTurn:
     def note(self, update: v2.SessionUpdate) -> None:
         """Note an update of the session, in order."""
         if isinstance(update, v2.UserMessageSessionUpdate | v2.UserMessageChunkSessionUpdate):
-            self._user_messages.add(update.message_id)
+            if self._message_id is None:
+                self._user_messages[update.message_id] = None
+            elif update.message_id == self._message_id:
+                self._has_begun = True
         elif isinstance(
             update,
             v2.RunningStateUpdateSessionUpdate
             | v2.RequiresActionStateUpdateSessionUpdate
             | v2.OtherStateUpdateSessionUpdate,  # an unknown state is not idle
         ):
-            self._was_active, self._idle = True, None
+            self._has_begun, self._idle = True, None
         elif isinstance(update, v2.IdleStateUpdateSessionUpdate):
             self._idle = update
             self._end_if_idle()
@@ -108,13 +115,15 @@ class _PromptTurn:
     def set_message_id(self, message_id: str) -> None:
         """Note the id that the agent gave the prompt when it took it."""
         self._message_id = message_id
+        self._has_begun |= message_id in self._user_messages
+        self._user_messages.clear()
         self._end_if_idle()
 
     def _end_if_idle(self) -> None:
         """End the turn if the session became idle after the agent had begun the prompt."""
         if self._message_id is None or self._idle is None or self._end.done():
             return
-        if self._message_id in self._user_messages or self._was_active:
+        if self._has_begun:
             self._end.set_result(self._idle)
 
     def fail(self, error: Exception) -> None:

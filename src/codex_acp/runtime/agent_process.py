@@ -57,6 +57,9 @@ stderr_logger = logging.getLogger("codex_acp.runtime.stderr")
 HELD_UPDATES: Final = 256
 """Updates held for opening sessions: some agents send a few before the answer."""
 
+HELD_BYTES: Final = 16 * 1024 * 1024
+"""Bytes of held updates above which no more are held."""
+
 MAX_UNKNOWN: Final = 256
 """Unknown sessions in an agent's updates that are logged."""
 
@@ -102,6 +105,8 @@ class AgentProcess:
         """Number of sessions that the agent is making, whose ids are not known yet."""
         self._held: list[tuple[str, Update]] = []
         """Updates of unknown sessions, by their ids, while sessions are opening."""
+        self._held_bytes = 0
+        """Bytes of all updates that were held since sessions are opening."""
         self._unknown_sessions: set[str] = set()
         """Ids in the agent's updates that are no session of ours; each is logged once."""
         self._first_garbage: bytes | None = None
@@ -208,6 +213,7 @@ class AgentProcess:
                 for session_id, _ in self._held:
                     self._warn_of_unknown(session_id)
                 self._held.clear()
+                self._held_bytes = 0
 
     async def cut(self) -> None:
         """End the connection without sending anything more; `aclose` must still be called."""
@@ -360,8 +366,9 @@ class AgentProcess:
         sink = self._sessions.get(session_id)
         if sink is not None:
             sink.take_update(update)
-        elif self._opening and len(self._held) < HELD_UPDATES:
+        elif self._opening and len(self._held) < HELD_UPDATES and self._held_bytes < HELD_BYTES:
             self._held.append((session_id, update))
+            self._held_bytes += len(update.model_dump_json(warnings=False))
         else:
             self._warn_of_unknown(session_id)
 
