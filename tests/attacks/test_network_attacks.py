@@ -267,6 +267,27 @@ async def test_a_message_above_the_limit(tmp_path: Path) -> None:
         assert "1009" in str(client.closed)
 
 
+@pytest.mark.parametrize("scheme", ["ws", "http"])
+async def test_a_message_of_very_many_lists(
+    tmp_path: Path, scheme: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("codex_acp.transport.json_decoding.MAX_BRACKETS", 1_000)
+    running = served(tmp_path, scheme=scheme, tokens=several_tokens())
+    async with running as server:
+        connect: Any = server.connect if scheme == "ws" else server.over_http
+        async with connect(ALICE) as client:
+            if scheme == "ws":
+                answer = await client.outcome(await client.start("x", {"a": [[]] * 1_000}))
+                assert answer["error"]["code"] == -32700
+                assert "TooManyBrackets" in answer["error"]["message"]
+            else:
+                with pytest.raises(AssertionError, match=r"400 .*brackets"):
+                    await client.start("x", {"a": [[]] * 1_000})
+            session = await client.new_session(server.cwd)
+            ended = await client.outcome(await client.prompt(session, "hello"))
+            assert ended["result"]["stopReason"] == "end_turn"
+
+
 async def test_fragments_without_end(server: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(websocket, "MAX_FRAGMENTS", 256)
 

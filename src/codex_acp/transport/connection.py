@@ -175,6 +175,8 @@ class Connection:
         self._version = version
         self._peer_resends = peer_resends
         self.on_line = on_line
+        self.loads: Callable[[bytes], object] | None = None
+        """Decodes a line; None: `default_loads`."""
         self._framer = LineFramer(line_limit)
         self.outbox: Outbox = Outbox(link)
         self._cancel_method = cancel_method
@@ -342,7 +344,7 @@ class Connection:
         handler = self._handler
         if handler is None or not lines:
             return
-        loads = default_loads()
+        loads = self.loads or default_loads()
         for line in lines:
             if self.why_closed is not None:
                 return

@@ -32,6 +32,21 @@ _SURROGATES: Final = re.compile(
 """Matches the escape of an unpaired surrogate or of a pair, which has the group."""
 
 
+MAX_BRACKETS: Final = 1_000_000
+"""Brackets in a line of a stranger: a million of small lists or objects take a second."""
+
+
+class TooManyBrackets(ValueError):
+    """A line has more than `MAX_BRACKETS` brackets; those within strings count, too."""
+
+
+def bounded_loads(line: bytes) -> object:
+    """Decode with the default, unless the line has too many brackets. Raises ValueError."""
+    if line.count(b"[") + line.count(b"{") > MAX_BRACKETS:
+        raise TooManyBrackets
+    return default_loads()(line)
+
+
 def default_loads() -> Callable[[bytes], object]:
     """Return `fast_loads` if pydantic-core is loaded, else `standard_loads`; never load it."""
     return standard_loads if _loaded_from_json() is None else fast_loads

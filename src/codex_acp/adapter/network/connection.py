@@ -26,6 +26,7 @@ from codex_acp.errors import CodexAcpError, RpcError, TransportError
 from codex_acp.jsonrpc.message import INVALID_REQUEST
 from codex_acp.mapping.agent import META_KEY, LoginWays
 from codex_acp.mapping.session_setup import canonical_id
+from codex_acp.transport.json_decoding import bounded_loads
 from codex_acp.transport.link import Link
 from codex_acp.transport.shielding import finish
 from codex_acp.transport.websocket import POLICY_VIOLATION
@@ -398,6 +399,7 @@ class Hub:
             line_limit=self._limits.message_bytes,
             on_line=self._transcript.tap("client"),
         )
+        json_rpc.loads = bounded_loads
         agent = self.agent()
         connection = NetworkConnection(self.registry, token, agent)
         agent_of = lambda session_id: connection.shown_session(session_id).agent  # noqa: E731
