@@ -216,25 +216,26 @@ def _collect_unstable(value: Any, names: ModuleType, found: list[str]) -> None:
             _collect_unstable(item, names, found)
 
 
-def check_rows(what: str, rows: Mapping[str, object], methods: Mapping[str, MethodInfo]) -> None:
-    """Raise MisuseError unless ``rows`` has a row for each method and no other row."""
+def check_rows(table: str, rows: Mapping[str, object], methods: Mapping[str, MethodInfo]) -> None:
+    """Raise MisuseError, which names ``table``, unless ``rows`` has a row for each method and no
+    other row."""
     missing = [method for method in methods if method not in rows]
     if missing:
-        raise MisuseError(f"the table of {what} handlers has no row for {', '.join(missing)}")
-    check_known(what, rows, methods)
+        raise MisuseError(f"the table of {table} handlers has no row for {', '.join(missing)}")
+    check_known(table, rows, methods)
 
 
 def complete_rows(
-    what: str, rows: Mapping[str, object], methods: Mapping[str, MethodInfo]
+    table: str, rows: Mapping[str, object], methods: Mapping[str, MethodInfo]
 ) -> dict[str, object]:
     """Return ``rows`` with None for each missing method. Raises MisuseError for an unknown one."""
-    check_known(what, rows, methods)
+    check_known(table, rows, methods)
     return {**dict.fromkeys(methods), **rows}
 
 
-def check_known(what: str, rows: Mapping[str, object], methods: Mapping[str, MethodInfo]) -> None:
+def check_known(table: str, rows: Mapping[str, object], methods: Mapping[str, MethodInfo]) -> None:
     """Raise MisuseError if ``rows`` has a row for an unknown method."""
     unknown = [method for method in rows if method not in methods]
     if unknown:
-        msg = f"the table of {what} handlers has rows for unknown methods: {', '.join(unknown)}"
+        msg = f"the table of {table} handlers has rows for unknown methods: {', '.join(unknown)}"
         raise MisuseError(msg)

@@ -74,15 +74,6 @@ def opened_session(result: Json) -> Json:
     return converted
 
 
-def _call_content(parts: list[Json]) -> list[Json]:
-    """Convert the content of a tool call: keep blocks and diffs."""
-    return [
-        _diff(part) if part["type"] == "diff" else part
-        for part in parts
-        if part.get("type") in ("content", "diff")
-    ]
-
-
 def _diff(part: Json) -> Json:
     """Convert a diff; there is no git patch for a path that its header cannot show plainly."""
     path, old, new = part["path"], part.get("oldText"), part["newText"]
@@ -161,8 +152,9 @@ class UpdatesToV2:
     def convert_tool_call(self, call: Json) -> Json:
         """Convert an update of a tool call; a new one is ``pending`` if it has no status."""
         converted = {key: value for key, value in call.items() if value is not None}
-        if converted.get("content") is not None:
-            converted["content"] = _call_content(converted["content"])
+        if converted.get("content") is not None:  # version 2 has no terminals of the client
+            pieces = [p for p in converted["content"] if p.get("type") in ("content", "diff")]
+            converted["content"] = [_diff(p) if p["type"] == "diff" else p for p in pieces]
         if call.get("sessionUpdate") == "tool_call":
             converted.setdefault("status", "pending")
         if "title" in converted:

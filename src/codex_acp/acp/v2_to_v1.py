@@ -223,7 +223,7 @@ class _CallContent:
             self.size -= _size(self.pieces.popleft())
             self.is_cut = True
 
-    def drop_all(self) -> None:
+    def drop_pieces(self) -> None:
         self.is_cut = self.is_cut or bool(self.pieces)
         self.pieces.clear()
         self.size = self.unsent_size = 0
@@ -308,7 +308,7 @@ class ToolCalls:
             del self._with_content[oldest]
             if self._calls[oldest].unsent_size:
                 self._evicted.append(self._content_update(oldest))
-            self._calls[oldest].drop_all()
+            self._calls[oldest].drop_pieces()
         if len(self._calls) > MAX_CALLS:
             del self._calls[next(each for each in self._calls if each not in self._with_content)]
         return call

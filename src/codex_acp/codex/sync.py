@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from codex_acp.codex._generated.models import Thread as ThreadInfo
     from codex_acp.codex._generated.notifications import ServerNotification
     from codex_acp.codex.approvals.policies import Policy
+    from codex_acp.codex.approvals.policies import StartedThread as Settings
     from codex_acp.codex.client import ClientSettings
     from codex_acp.codex.connection.launch import LaunchOptions
     from codex_acp.codex.loop_thread import LoopThread
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
         TurnOptions,
     )
     from codex_acp.codex.threads.results import RunResult
-    from codex_acp.codex.threads.thread import Settings, T
+    from codex_acp.codex.threads.thread import T
     from codex_acp.codex.threads.tools import Tool
     from codex_acp.transport.remote_address import Token
     from codex_acp.wire.model import WireModel
@@ -271,8 +272,8 @@ class Thread:
     ) -> RunResult[T]:
         """Run a turn, as `codex_acp.codex.Thread.run` does. Ctrl-C interrupts the turn."""
         run: Callable[..., Awaitable[RunResult[T]]] = self.thread.run
-        given = partial(run, prompt, output_type=output_type, silent_after=silent_after)
-        return self._codex.call(partial(given, **options))
+        settings = {"output_type": output_type, "silent_after": silent_after, **options}
+        return self._codex.call(partial(run, prompt, **settings))
 
     def turn(
         self,

@@ -56,43 +56,43 @@ AnyRow: TypeAlias = "Row[object, object, object] | SentDecision[object]"
 def require_possible(
     file: str,
     tables: Mapping[str, Mapping[str, AnyRow]],
-    takes: Mapping[str, Mapping[str, tuple[str, ...]]],
+    field_types: Mapping[str, Mapping[str, tuple[str, ...]]],
 ) -> None:
     """Compare the tables of ``file`` with the schema, at import: their keys and their rows.
-    ``takes`` has, for each row, the types of the first fields of each class that the row may name.
+    ``field_types`` has, for each row, the types of the first fields of a class that the row names.
     Raises IncompleteTable, which names each row to add, to remove or to mend."""
-    require_rows(f"the tables of {file}", tables, takes)
+    require_rows(f"the tables of {file}", tables, field_types)
     for name, rows in tables.items():
-        require_rows(f"{name} in {file}", rows, takes[name])
+        require_rows(f"{name} in {file}", rows, field_types[name])
         problems = [
             f"mend the row for {key!r}: {problem}"
             for key, row in rows.items()
-            for problem in _problems(row, takes[name][key])
+            for problem in _problems(row, field_types[name][key])
         ]
         if problems:
             raise IncompleteTable(f"{name} in {file}", tuple(problems))
 
 
-def _problems(row: AnyRow, takes: tuple[str, ...]) -> Iterator[str]:
+def _problems(row: AnyRow, field_types: tuple[str, ...]) -> Iterator[str]:
     if not row.why:
         yield "it gives no reason"
     if isinstance(row, Row):
         if bool(row.decline) == bool(row.approval or row.elicitation):
             yield "it must either ask or decline"
-        yield from _misplaced(row.approval, get_args(ApprovalRequest), takes)
-        yield from _misplaced(row.decline, (ProgramOnly, Refused), takes[:1])
-    yield from _misplaced(row.elicitation, get_args(ElicitationRequest), takes)
+        yield from _misplaced(row.approval, get_args(ApprovalRequest), field_types)
+        yield from _misplaced(row.decline, (ProgramOnly, Refused), field_types[:1])
+    yield from _misplaced(row.elicitation, get_args(ElicitationRequest), field_types)
 
 
 def _misplaced(
-    named: tuple[object, ...], allowed: tuple[object, ...], takes: tuple[str, ...]
+    classes: tuple[object, ...], allowed: tuple[object, ...], field_types: tuple[str, ...]
 ) -> Iterator[str]:
     """Yield a problem for each class that is not ``allowed`` or whose fields do not fit."""
-    for cls in named:
+    for cls in classes:
         fields = [str(getattr(f, "__forward_arg__", f)) for f in cls.__annotations__.values()]
-        fields_fit = len(fields) >= len(takes) and all(
-            field == "ServerRequest" or set(taken.split(" | ")) & set(field.split(" | "))
-            for field, taken in zip(fields, takes, strict=False)
+        fields_fit = len(fields) >= len(field_types) and all(
+            field == "ServerRequest" or set(wanted.split(" | ")) & set(field.split(" | "))
+            for field, wanted in zip(fields, field_types, strict=False)
         )
         if cls not in allowed or not fields_fit:
             yield f"it cannot become {getattr(cls, '__name__', cls)}"

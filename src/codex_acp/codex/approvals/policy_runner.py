@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from codex_acp._urls import RefusedUrl, allowed_url
@@ -84,8 +84,6 @@ class _OpenQuestion:
     question: ApprovalQuestion
     withdrawn: asyncio.Future[Deny]
     """Done when the answer does not matter any more: the denial in place of the answer."""
-    looks: Mapping[str, PathLook] = field(default_factory=dict)
-    """Where the paths of the question led when it was asked."""
 
     def withdraw(self, reason: str, *, answered: bool = True) -> None:
         if not self.withdrawn.done():
@@ -236,6 +234,7 @@ class PolicyRunner(NotificationSink):
     # Approvals.
 
     async def _approve(self, approval: ApprovalRequest) -> WireModel:
+        """Ask the policy, and return the reply to the request. Raises RpcError as `handle`."""
         request = approval.request
         key = (type(request.id), request.id)
         question = self._question(approval)
@@ -249,13 +248,13 @@ class PolicyRunner(NotificationSink):
         if opened is None:
             return self._refuse(request, actions.SHARED_ID)
         try:
-            opened.looks = await _look_at(actions.named_paths(approval))
-            opened.question = _with_looks(question, opened.looks)
-            reason = actions.unshowable(approval, opened.looks)
+            looks = await _look_at(actions.named_paths(approval))
+            opened.question = _with_looks(question, looks)
+            reason = actions.unshowable(approval, looks)
             decision = await self._decide(opened) if reason is None else Deny(reason)
             looks_now: Mapping[str, PathLook] = {}
             if isinstance(decision, Allow):
-                looks_now = actions.comparable_looks(opened.looks, await _look_at(opened.looks))
+                looks_now = actions.comparable_looks(looks, await _look_at(looks))
             if opened.withdrawn.done():
                 decision = opened.withdrawn.result()
             return self._reply(key, opened.question, decision, looks_now)
@@ -280,6 +279,7 @@ class PolicyRunner(NotificationSink):
         return opened
 
     def _question(self, approval: ApprovalRequest) -> ApprovalQuestion | Deny:
+        """Return the question for the policy, or why the approval cannot be asked."""
         grantable = grants.offered_grants(approval).grants
         if not grantable:
             return Deny("Codex offers no way to allow it")
@@ -407,7 +407,9 @@ class PolicyRunner(NotificationSink):
             self._resolved_early.clear()
             self._batch_over = False
         if method == RESOLVED:
-            self._on_resolved(params)
+            request_id = params.get("requestId") if isinstance(params, dict) else None
+            if isinstance(request_id, str | int):
+                self._on_resolved((type(request_id), request_id))
         elif method in FOLLOWED:
             event = self._client.decode_notification(method, params)
             if not isinstance(event, notifications.UnknownNotification):
@@ -447,11 +449,7 @@ class PolicyRunner(NotificationSink):
     def on_batch_end(self) -> None:
         self._batch_over = True
 
-    def _on_resolved(self, params: JsonValue) -> None:
-        request_id = params.get("requestId") if isinstance(params, dict) else None
-        if not isinstance(request_id, str | int):
-            return
-        key = (type(request_id), request_id)
+    def _on_resolved(self, key: _Key) -> None:
         if key in self._open:
             self._open[key].withdraw("Codex settled it itself")
         else:

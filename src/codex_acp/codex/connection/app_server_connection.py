@@ -258,6 +258,7 @@ class AppServerConnection(CodexCalls):
     async def _request(
         self, method: str, params: EncodedJson | None, *, written: bool = False
     ) -> JsonValue:
+        """Send a call and return its result. ``written``: the request is on the link already."""
         if not self._started and not self.closed:
             raise MisuseError(NOT_CONNECTED)
         # Called with a result that arrives after the caller gave the call up.

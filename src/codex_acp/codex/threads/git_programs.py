@@ -49,6 +49,8 @@ MAX_LINE_BYTES: Final = 8192
 """Bytes of a ``.git`` file or a ``commondir``: twice the longest path."""
 
 MAX_FILES: Final = 8192
+"""Files of one look, and files in one git directory."""
+
 MAX_REPOSITORIES: Final = 512
 """Repositories of one look: a repository and its sub-modules of any depth."""
 
@@ -110,10 +112,11 @@ def _real(directory: str) -> str:
 
 
 def _stamp(path: str, *, follow: bool = True) -> Stamp:
+    """Return the state of a file, or of a link that leads nowhere."""
     try:
         state = os.stat(path, follow_symlinks=follow)
     except (OSError, ValueError):
-        return _stamp(path, follow=False) if follow else None  # a link that leads nowhere
+        return _stamp(path, follow=False) if follow else None
     if stat.S_ISDIR(state.st_mode):  # its files have stamps of their own
         return (state.st_ino, state.st_dev, state.st_mode)
     return (state.st_ino, state.st_dev, state.st_mtime_ns, state.st_ctime_ns, state.st_size)
@@ -127,6 +130,7 @@ class _Reader:
         self._stamps: dict[str, Stamp] = {}
         self._bytes_left, self._entries_left = MAX_CONFIG_BYTES, MAX_ENTRIES
         self._todo: list[tuple[str, str]] = []
+        """Git directory and work tree of the repositories that are still to be read."""
         self._seen: set[tuple[str, str]] = set()
 
     def run(self, directory: str) -> Look:
@@ -156,8 +160,9 @@ class _Reader:
         """Note each repository that git may find around the directory, the nearest first."""
         while True:
             git_dirs = [self._git_dir_of(path)]
-            if self._place(os.path.join(path, "HEAD")):  # perhaps a bare repository: git tries it
-                git_dirs.append(path)  # where ``.git`` is no repository
+            # Perhaps a bare repository, which git tries if ``.git`` is no repository.
+            if self._place(os.path.join(path, "HEAD")):
+                git_dirs.append(path)
             for git_dir in filter(None, git_dirs):
                 self._todo.append((git_dir, path))
                 if self._is_repository(git_dir):
@@ -185,7 +190,7 @@ class _Reader:
         path = os.path.join(git_dir, "HEAD")
         head = self._read(path, 256, cut=True)
         if head is None or not _HEAD.match(head) or os.path.islink(path):
-            return False  # of a link, git reads only where it leads
+            return False  # git does not read the file behind a linked HEAD, only the link's target
         common = self._common_dir(git_dir)
         inside = (os.path.join(common, name) for name in ("objects", "refs"))
         return all(self._place(each) and os.access(each, os.X_OK) for each in inside)

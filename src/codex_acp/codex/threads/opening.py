@@ -141,7 +141,7 @@ def with_settings(answer: JsonValue, settings: JsonValue) -> JsonValue:
     return {**answer, **changed, "sandbox": new.get("sandboxPolicy", answer.get("sandbox"))}
 
 
-def left_out(config_read: JsonValue) -> Iterator[tuple[str, JsonObject]]:
+def untrusted_folders(config_read: JsonValue) -> Iterator[tuple[str, JsonObject]]:
     """Yield the ``.codex`` folders that Codex leaves out as untrusted, and their configuration."""
     for layer in list_at(config_read, "layers"):
         entry = object_at(layer)

@@ -6,7 +6,7 @@ program reads them, so that a thread starts without waiting for models to load.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeAlias, Unpack, cast, overload
+from typing import TYPE_CHECKING, Unpack, cast, overload
 
 from codex_acp.codex._generated import models
 from codex_acp.codex._generated.methods import MODELS
@@ -20,16 +20,13 @@ if TYPE_CHECKING:
 
     from codex_acp.codex._generated.models import Thread as ThreadInfo
     from codex_acp.codex.approvals.policies import Policy
+    from codex_acp.codex.approvals.policies import StartedThread as Settings
     from codex_acp.codex.threads.options import Input
     from codex_acp.codex.threads.results import RunResult
     from codex_acp.codex.threads.thread_services import ThreadServices
     from codex_acp.codex.threads.tools import OutputType, Tool
     from codex_acp.codex.threads.turn import Turn
     from codex_acp.jsonrpc.message import JsonValue
-
-    Settings: TypeAlias = (
-        models.ThreadStartResponse | models.ThreadResumeResponse | models.ThreadForkResponse
-    )
 
     T = TypeVar("T", default=None)
     """Type of the answer; None without an ``output_type``."""

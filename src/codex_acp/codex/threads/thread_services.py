@@ -138,7 +138,9 @@ class ThreadServices(NotificationSink):
         """Resume or fork a stored thread, for `Threads.resume` and `Threads.fork`."""
         if forks and options.get("ephemeral"):
             options.setdefault("exclude_turns", True)  # else Codex refuses an ephemeral fork
-        params = trusted(params_of(options, ForkOptions if forks else ResumeOptions), trust=trust)
+        params = with_trust(
+            params_of(options, ForkOptions if forks else ResumeOptions), trust=trust
+        )
         params["threadId"] = thread_id
         if forks:
             return await self.open("thread/fork", params, tools, policy)
@@ -271,7 +273,7 @@ class ThreadServices(NotificationSink):
         return with_settings(answer, value_at(report.params, "threadSettings") or restore)
 
 
-def trusted(params: dict[str, JsonValue], *, trust: bool) -> dict[str, JsonValue]:
+def with_trust(params: dict[str, JsonValue], *, trust: bool) -> dict[str, JsonValue]:
     """Return ``params``; if ``trust``, they trust ``cwd``. Raises MisuseError without ``cwd``."""
     if not trust:
         return params

@@ -17,8 +17,8 @@ from codex_acp.codex.threads.options import (
     params_of,
 )
 from codex_acp.codex.threads.thread import Thread
-from codex_acp.codex.threads.thread_services import ThreadServices, trusted
-from codex_acp.codex.threads.trust import left_out_here, undecided_root
+from codex_acp.codex.threads.thread_services import ThreadServices, with_trust
+from codex_acp.codex.threads.trust import undecided_root, untrusted_contents
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable
@@ -74,7 +74,7 @@ class Threads:
             if offered:
                 params["dynamicTools"] = offered
         if trust or needs_no_configuration(params):
-            params = trusted(params, trust=trust)
+            params = with_trust(params, trust=trust)
             return Thread(
                 self._services, *await self._services.open("thread/start", params, tools, policy)
             )
@@ -83,7 +83,7 @@ class Threads:
         params, restore = opening(params, config_read)
         opened = await self._services.open("thread/start", params, tools, policy, restore)
         if undecided_root(cwd, config_read) is not None:
-            for folder, contents in left_out_here(config_read):
+            for folder, contents in untrusted_contents(config_read):
                 listed = ", ".join(contents)
                 logger.warning(
                     "%r is not used (%s): nobody trusts it; see trust=True", folder, listed

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from codex_acp._files import resolved
 from codex_acp._json import list_at, object_at, text_at, value_at
-from codex_acp.codex.threads.opening import contents_of, distrusting, left_out
+from codex_acp.codex.threads.opening import contents_of, distrusting, untrusted_folders
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -42,7 +42,7 @@ def trust_root(directory: str) -> str:
 
 
 def undecided_root(directory: str, config_read: JsonValue) -> str | None:
-    """Return the `trust_root` if the user, by the answer to ``config/read``, has not decided."""
+    """Return the `trust_root` if the answer to ``config/read`` has no decision about it."""
     if not isinstance(value_at(config_read, "config"), dict):
         return None
     root = trust_root(directory)
@@ -143,10 +143,11 @@ def trust_arguments(roots: Sequence[str]) -> list[str]:
     return ["-c", f"projects={{{tables}}}"]
 
 
-def left_out_here(config_read: JsonValue) -> list[tuple[str, list[str]]]:
+def untrusted_contents(config_read: JsonValue) -> list[tuple[str, list[str]]]:
     """Return each ``.codex`` folder that is left out as untrusted, with a list of its contents."""
     folders = [
-        (folder, contents_of(config, _names(folder))) for folder, config in left_out(config_read)
+        (folder, contents_of(config, _names(folder)))
+        for folder, config in untrusted_folders(config_read)
     ]
     return [(folder, contents) for folder, contents in folders if contents]
 
