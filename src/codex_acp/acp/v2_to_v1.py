@@ -317,7 +317,7 @@ class ToolCalls:
         """Convert an update of a terminal to updates of the tool calls that show the terminal."""
         terminal_id = update["terminalId"]
         terminal = self._terminal(terminal_id)
-        if terminal.has_ended:
+        if terminal.has_ended:  # its output was sent
             return []
         if update["sessionUpdate"] == "terminal_output_chunk":
             terminal.add(update["data"])
@@ -559,7 +559,12 @@ class UpdatesToV1:
             and isinstance(update.content, v2.TextContentBlock)
             and update.content.model_fields_set <= {"type", "text"}
         ):
-            return [self._convert_text(update, update.content.text)]
+            # Without JSON in between, because a turn has thousands of these chunks.
+            v1_id = self._note_sent(update.message_id, update.content.text)
+            content = v1.TextContentBlock(text=update.content.text)
+            if isinstance(update, v2.AgentMessageChunkSessionUpdate):
+                return [v1.AgentMessageChunkSessionUpdate(content=content, message_id=v1_id)]
+            return [v1.AgentThoughtChunkSessionUpdate(content=content, message_id=v1_id)]
         wire: Any = plain(update)
         converted = self._convert_json(wire)
         if converted is None:
@@ -599,18 +604,6 @@ class UpdatesToV1:
                 options = convert_each(config_option, update["configOptions"])
                 return [{**update, "configOptions": options}]
         return [update]
-
-    def _convert_text(
-        self,
-        update: v2.AgentMessageChunkSessionUpdate | v2.AgentThoughtChunkSessionUpdate,
-        text: str,
-    ) -> Update:
-        """Convert a chunk of plain text without JSON in between: a turn has thousands of them."""
-        v1_id = self._note_sent(update.message_id, text)
-        content = v1.TextContentBlock(text=text)
-        if isinstance(update, v2.AgentMessageChunkSessionUpdate):
-            return v1.AgentMessageChunkSessionUpdate(content=content, message_id=v1_id)
-        return v1.AgentThoughtChunkSessionUpdate(content=content, message_id=v1_id)
 
     def _convert_message(self, update: Json, chunk_kind: str) -> list[Json]:
         """Convert a whole message to chunks with its new part."""

@@ -80,7 +80,7 @@ class Change:
         return None if moved else look
 
     @property
-    def surprises(self) -> bool:
+    def is_surprising(self) -> bool:
         """Return whether the change replaces a file, or a link leads one of its paths elsewhere."""
         paths = filter(None, (self._change.path, self.target))
         looks = {path: self._looks[path] for path in paths if path in self._looks}
@@ -119,13 +119,13 @@ class Change:
         if mixed and self.verb in _PARTICIPLES:
             notes.insert(0, _PARTICIPLES[self.verb])
         if isinstance(self._change.kind, AddPatchChangeKind):
-            notes += self._unread()
+            notes += self._unread_notes()
         shown = f"{write(path)}{_in_brackets(notes)}"
         if self.target is None:
             return shown
         target = f"{shown_path(self.target)}{_in_brackets(_notes(self._looks, self.target))}"
         if self.replaced is not None:
-            target += f", replacing it{_in_brackets(self._unread())}"
+            target += f", replacing it{_in_brackets(self._unread_notes())}"
         return f"{shown} {'moved ' if mixed else ''}to {target}"
 
     def content(self) -> list[CallContent]:
@@ -234,8 +234,8 @@ class Change:
         texts = candidates[0 if self._not_done else -1]
         return texts if max(map(len, texts)) <= WHOLE_TEXT_LIMIT else None
 
-    def _unread(self) -> list[str]:
-        """Return the note that a replaced file's old text is not shown, and why."""
+    def _unread_notes(self) -> list[str]:
+        """Return the note that a replaced file's old text is not shown, and why, if it is not."""
         replaced = self.replaced
         if replaced is None or _text_within_limit(replaced) is not None:
             return []
@@ -247,7 +247,7 @@ class Change:
         lines = place_lines(self._looks, [self._change.path, *target], self._removed)
         lines += [
             f"{shown_path(self.target or self._change.path)} is replaced: {why}"
-            for why in self._unread()
+            for why in self._unread_notes()
         ]
         return [TextBlock("\n\n".join(lines))] if lines else []
 
@@ -267,7 +267,7 @@ def changes_title(
     verb = verbs.pop() if len(verbs) == 1 else "Change"
     parts = [
         change.title_part(write, mixed=verb != change.verb)
-        for change in sorted(changes, key=lambda change: not change.surprises)
+        for change in sorted(changes, key=lambda change: not change.is_surprising)
     ]
     if len(parts) == 1:
         return f"{verb} {parts[0]}"

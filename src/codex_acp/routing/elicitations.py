@@ -167,7 +167,7 @@ def _add_fields(
 _MAX_ACTION: Final = 60
 """Characters of an unknown action of the client that a problem repeats."""
 
-How: TypeAlias = Literal["accepted", "declined", "cancelled"]
+Outcome: TypeAlias = Literal["accepted", "declined", "cancelled"]
 
 FormParams: TypeAlias = (
     models.McpFormElicitationParams
@@ -211,7 +211,7 @@ class ElicitationReply:
     """The one reply to a server request that became an elicitation. Only this module makes it."""
 
     result: models.McpServerElicitationRequestResponse | models.ToolRequestUserInputResponse
-    how: How
+    how: Outcome
     problem: str | None = None
     """Why the reply differs from the client's answer, for the person and the log; never has a
     value that the person typed."""

@@ -65,7 +65,7 @@ def mcp_choices(source: SingleSelect | MultiSelect) -> tuple[FormChoice, ...]:
         case models.McpElicitationUntitledSingleSelectEnumSchema():
             return tuple(FormChoice(value, value) for value in source.enum)
         case models.McpElicitationTitledSingleSelectEnumSchema():
-            return tuple(map(_titled, source.one_of))
+            return tuple(map(_choice_of, source.one_of))
         case models.McpElicitationLegacyTitledEnumSchema():
             names = source.enum_names or []
             padded = [*names, *source.enum[len(names) :]]
@@ -73,7 +73,7 @@ def mcp_choices(source: SingleSelect | MultiSelect) -> tuple[FormChoice, ...]:
         case models.McpElicitationUntitledMultiSelectEnumSchema():
             return tuple(FormChoice(value, value) for value in source.items.enum)
         case models.McpElicitationTitledMultiSelectEnumSchema():
-            return tuple(map(_titled, source.items.any_of))
+            return tuple(map(_choice_of, source.items.any_of))
         case _:
             assert_never(source)
 
@@ -98,7 +98,7 @@ def enum_options(choices: Iterable[FormChoice]) -> list[Choice]:
     return options
 
 
-def _titled(option: models.McpElicitationConstOption) -> FormChoice:
+def _choice_of(option: models.McpElicitationConstOption) -> FormChoice:
     description = (option.model_extra or {}).get("description")
     return FormChoice(option.const, option.title, description)
 

@@ -143,9 +143,9 @@ def tagged(
         {"type": "tagged-union", "choices": members, "discriminator": discriminator}
     ]
     if without is not None:
-        options.append(_unless(OthersObject(has_known_tag, name, members), without))
+        options.append(_checked(BelongsToNoOther(has_known_tag, name, members), without))
     if unknown is not None:
-        options.append(_unless(OthersObject(has_no_unknown_tag, name, members), unknown))
+        options.append(_checked(BelongsToNoOther(has_no_unknown_tag, name, members), unknown))
     return options[0] if len(options) == 1 else _first_of(*options)
 
 
@@ -155,7 +155,7 @@ def keyed(*literals: str, members: dict[str, Schema], unknown: Schema | None = N
     options = [literal(*literals)] if literals else []
     options += members.values()
     if unknown is not None:
-        options += [UNKNOWN_VALUE, _unless(OthersObject(has_known_key, "", members), unknown)]
+        options += [UNKNOWN_VALUE, _checked(BelongsToNoOther(has_known_key, "", members), unknown)]
     return _first_of(*options)
 
 
@@ -163,14 +163,14 @@ def _first_of(*options: Schema) -> Schema:
     return {"type": "union", "choices": list(options), "mode": "left_to_right"}
 
 
-def _unless(check: OthersObject, schema: Schema) -> Schema:
+def _checked(check: BelongsToNoOther, schema: Schema) -> Schema:
     """Return ``schema`` behind a check that the object belongs to no other member."""
     function = {"type": "no-info", "function": check}
     return {"type": "function-before", "function": function, "schema": schema}
 
 
-class OthersObject:
-    """Refuses an object that belongs to another member of a union, and values of other types."""
+class BelongsToNoOther:
+    """Refuses an object that belongs to another member of a union, and any other value."""
 
     __slots__ = ("known", "refuses", "tag")
     __name__ = "check"  # its name in pydantic-core's errors
@@ -188,7 +188,7 @@ class OthersObject:
         return value
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, OthersObject) and other._parts == self._parts
+        return isinstance(other, BelongsToNoOther) and other._parts == self._parts
 
     def __hash__(self) -> int:
         return hash(self._parts)

@@ -33,6 +33,7 @@ from codex_acp.codex.approvals.classify import (
 from codex_acp.codex.approvals.running_items import (
     NOT_IN_TIME,
     PathLook,
+    id_of,
     move_target,
     same_call,
 )
@@ -469,6 +470,5 @@ def _collide(entry: _Entry[K], new: _Entry[K]) -> bool:
 
 def _is_about(entry: _Entry[K], thread_id: str, item: models.ThreadItem) -> bool:
     """Return whether ``item`` is the entry's action, by its id."""
-    item_id = str(item.wire().get("id")) if isinstance(item, UnknownVariant) else item.id
-    same_id = (entry.place.thread_id, entry.place.item_id) == (thread_id, item_id)
+    same_id = (entry.place.thread_id, entry.place.item_id) == (thread_id, id_of(item))
     return same_id and has_item(entry.approval)

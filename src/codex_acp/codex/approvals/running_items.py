@@ -81,7 +81,7 @@ class Items:
             self._start_item(event.params.thread_id, event.params.turn_id, event.params.item)
         elif isinstance(event, notifications.ItemCompletedEvent):
             self._learn_children(event.params.thread_id, event.params.item)
-            self._items.pop((event.params.thread_id, _id_of(event.params.item)), None)
+            self._items.pop((event.params.thread_id, id_of(event.params.item)), None)
         elif isinstance(event, notifications.ItemFileChangePatchUpdatedEvent):
             running = self._items.get((event.params.thread_id, event.params.item_id))
             if running is not None and isinstance(running.item, models.FileChangeThreadItem):
@@ -122,7 +122,7 @@ class Items:
         if not self.is_running(thread_id, turn_id):
             return  # no approval of the item could be granted, and no turn end would remove it
         running = self._items.setdefault(
-            (thread_id, _id_of(item)), RunningItem(thread_id, turn_id, item)
+            (thread_id, id_of(item)), RunningItem(thread_id, turn_id, item)
         )
         # Items of other types report their start more than once.
         if isinstance(running.item, models.McpToolCallThreadItem):
@@ -237,7 +237,8 @@ def same_call(one: models.ThreadItem, other: models.ThreadItem) -> bool:
     )
 
 
-def _id_of(item: models.ThreadItem) -> str:
+def id_of(item: models.ThreadItem) -> str:
+    """Return the id of an item, also of an unknown type."""
     return str(item.wire().get("id")) if isinstance(item, UnknownVariant) else item.id
 
 

@@ -102,11 +102,11 @@ class AppServerConnection(CodexCalls):
         self._on_refused = on_refused
         self._unknown = UnknownParts()
         self._requests = ServerRequests(on_refused, self._unknown)
-        self._bound: AnswerBound | None = None
+        self._answer_bound: AnswerBound | None = None
         if answer_times is not None:
             from codex_acp.codex.connection.answer_bound import AnswerBound
 
-            self._bound = AnswerBound(self._connection, answer_times)
+            self._answer_bound = AnswerBound(self._connection, answer_times)
         self._decoder: NotificationDecoder | None = None
         self._gate = ReadingGate(self._connection.pause_reading, self._connection.resume_reading)
         self.opened_threads: LastOnes[str, None] = LastOnes(MAX_OPENED)
@@ -266,7 +266,8 @@ class AppServerConnection(CodexCalls):
         with self._gate:
             call = self._connection.call(method, params, written=written, late=late)
             try:
-                result = await (call if self._bound is None else self._bound.wait(method, call))
+                bound = self._answer_bound
+                result = await (call if bound is None else bound.wait(method, call))
             except ErrorReply as error:
                 from codex_acp.jsonrpc.message import OVERLOADED
 
@@ -367,8 +368,8 @@ class AppServerConnection(CodexCalls):
         self._router.on_notification(notification.method, notification.params)
 
     def on_batch_end(self) -> None:
-        if self._bound is not None:
-            self._bound.reads += 1
+        if self._answer_bound is not None:
+            self._answer_bound.reads += 1
         self._router.on_batch_end()
         if self._decoder is not None and self._decoder.last is not None:
             self._decoder.forget()

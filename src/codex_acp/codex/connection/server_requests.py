@@ -93,8 +93,8 @@ class ServerRequests:
         self._pending: dict[asyncio.Task[None], tuple[Request, Responder]] = {}
         """Task of each running handler → its request."""
         self._closing = False
-        self._gone = False
-        """Whether the connection has ended: no reply can be sent."""
+        self._connection_ended = False
+        """Whether no reply can be sent any more."""
 
     def handle(self, handlers: RequestHandlers) -> None:
         """Register handlers in place of earlier ones. Raises MisuseError for an unknown method."""
@@ -147,7 +147,7 @@ class ServerRequests:
             self._run(handler, typed, request, responder), name=f"codex {request.method}"
         )
         self._pending[task] = (request, responder)
-        task.add_done_callback(self._ended)
+        task.add_done_callback(self._on_handler_end)
 
     def on_request_again(self, request: Request) -> None:
         """Handle a request with the id of a request whose handler runs (docs/contract.md, 3.7).
@@ -183,7 +183,7 @@ class ServerRequests:
 
     def on_closed(self) -> None:
         """Cancel the handlers, because the connection is gone and no reply can be sent."""
-        self._closing = self._gone = True
+        self._closing = self._connection_ended = True
         current = asyncio.current_task()
         for task in list(self._pending):
             if task is not current:
@@ -228,7 +228,7 @@ class ServerRequests:
             if not responder.settled:
                 responder.result(encoded)
 
-    def _ended(self, task: asyncio.Task[None]) -> None:
+    def _on_handler_end(self, task: asyncio.Task[None]) -> None:
         """Refuse the request if it has no reply: a task may be cancelled before `_run` begins."""
         request, responder = self._pending.pop(task)
         if not task.cancelled() and task.exception() is not None:
@@ -246,7 +246,7 @@ class ServerRequests:
     ) -> None:
         """Send the method's negative reply, or an error (with ``code`` if given) if the method has
         no negative reply. Do nothing if the request has a reply."""
-        if responder.settled or self._gone:
+        if responder.settled or self._connection_ended:
             return
         from codex_acp.codex.approvals.refusals import refusal
         from codex_acp.wire.codec import encode
@@ -339,7 +339,10 @@ class UnknownParts:
             value, where = todo.pop()
             examined += 1
             if isinstance(value, UnknownVariant):
-                self._note(f"member {where} {_tag_of(value.wire())!r}", logging.WARNING)
+                wire = value.wire()
+                tag = next((wire[key] for key in _TAGS if isinstance(wire.get(key), str)), None)
+                name = next(iter(wire), "empty") if tag is None else tag
+                self._note(f"member {where} {name[:MAX_NAME]!r}", logging.WARNING)
             elif isinstance(value, WireModel):
                 if value.__pydantic_extra__:
                     self._count_extra_fields(value)
@@ -364,9 +367,3 @@ class UnknownParts:
                 SCHEMA_VERSION,
                 kind,
             )
-
-
-def _tag_of(wire: dict[str, Any]) -> str:
-    """Return the tag of an unknown member of a union, or the name of its first field."""
-    tag = next((wire[key] for key in _TAGS if isinstance(wire.get(key), str)), None)
-    return (next(iter(wire), "empty") if tag is None else tag)[:MAX_NAME]
