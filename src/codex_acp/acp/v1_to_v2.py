@@ -32,9 +32,8 @@ def auth_method(method: Json) -> Json:
     """Convert a login method; without a type, the method is ``agent``: the agent runs the login."""
     converted = {"type": "agent", **_with_key_renamed(method, "id", "methodId")}
     if isinstance(converted.get("env"), dict):
-        converted["env"] = [
-            {"name": name, "value": value} for name, value in converted["env"].items()
-        ]
+        variables = converted["env"].items()
+        converted["env"] = [{"name": name, "value": value} for name, value in variables]
     return converted
 
 
@@ -68,9 +67,7 @@ def opened_session(result: Json) -> Json:
     """Convert the result of ``session/new``, ``load``, ``resume`` or ``set_config_option``."""
     converted = {key: value for key, value in result.items() if key != "modes"}
     if converted.get("configOptions") is not None:
-        converted["configOptions"] = [
-            config_option(option) for option in converted["configOptions"]
-        ]
+        converted["configOptions"] = [*map(config_option, converted["configOptions"])]
     return converted
 
 

@@ -503,10 +503,8 @@ def elicitation_request(request: v2.CreateElicitationRequest) -> CreateElicitati
     """Convert a form or a URL; return None for an unknown mode or a form that version 1 lacks."""
     if isinstance(request, UnknownVariant):
         return None
-    converted: CreateElicitationRequest | None = v1_model(
-        "CreateElicitationRequest", as_json(request)
-    )
-    return converted
+    model: CreateElicitationRequest | None = v1_model("CreateElicitationRequest", as_json(request))
+    return model
 
 
 MESSAGES: Final = 64

@@ -107,10 +107,10 @@ class Turn(Generic[T]):
         if self._stream is not None or self._left:
             raise MisuseError("a Turn can be used only once; make a new one")
         self._stream = NotificationStream(self._client, self.thread_id)
-        self._marks = TurnMarks(self._client, self.thread_id)
-        self._services.hand_over.turns.add(self._marks)
+        self._marks = marks = TurnMarks(self._client, self.thread_id)
+        self._services.hand_over.turns.add(marks)
         try:
-            self._id = self._marks.turn_id = await self._start_shielded()
+            self._id = marks.turn_id = await self._start_shielded(marks)
             after = self._silent_after or WARN_AFTER_SECONDS
             watchdogs = self._services.watchdogs
             self._watch = SilenceWatch(self._client, watchdogs, after, self.thread_id, self._id)
@@ -234,9 +234,9 @@ class Turn(Generic[T]):
             self._services.hand_over.turns.discard(self._marks)
             self._marks.close()
 
-    async def _start_shielded(self) -> str:
+    async def _start_shielded(self, marks: TurnMarks) -> str:
         """Start the turn and return its id; if cancelled, interrupt the turn that begins."""
-        task = asyncio.ensure_future(self._start())
+        task = asyncio.ensure_future(self._start(marks))
         try:
             return await shielded(task)
         except asyncio.CancelledError:
@@ -246,8 +246,8 @@ class Turn(Generic[T]):
                     self._id = await task
                 except CodexAcpError as error:
                     logger.info("the turn that was given up had not begun: %s", error)
-            if not task.done() and self._marks is not None:
-                marks, self._marks = self._marks, None
+            if not task.done():
+                self._marks = None  # `_interrupt_late` closes them
                 # The waiting call keeps a reference to this task.
                 asyncio.ensure_future(self._interrupt_late(task, marks))  # noqa: RUF006
             raise
@@ -263,12 +263,12 @@ class Turn(Generic[T]):
             self._services.hand_over.turns.discard(marks)
             marks.close()
 
-    async def _start(self) -> str:
-        marks = self._marks
+    async def _start(self, marks: TurnMarks) -> str:
+        """Send the call that starts the turn; return the turn's id."""
         turn_id = await self._begin()
         self._services.hand_over.note_turn(self.thread_id)
-        if turn_id is not None or marks is None:
-            return turn_id or ""
+        if turn_id is not None:
+            return turn_id
         await marks.wait_for(lambda: bool(marks.begun))
         if not marks.begun and marks.closed:
             raise ThreadClosed(self._record.result(""))
