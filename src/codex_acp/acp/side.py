@@ -358,6 +358,7 @@ class Side:
     # Notifications of the peer.
 
     def _handle_notification(self, notification: Notification) -> None:
+        """Decode a notification and call its handler; ``$/cancel_request`` cancels a request."""
         if self._leaving:
             return
         method = notification.method

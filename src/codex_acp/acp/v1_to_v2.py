@@ -109,7 +109,7 @@ _KINDS_OF_BOTH: Final = (
     "session_info_update", "usage_update", "notice", "compaction_update", "plan_update",
     "plan_removed",
 )  # fmt: skip
-"""Kinds of updates that are the same in both versions. A message goes on after them."""
+"""Kinds of updates that are the same in both versions, and do not end a message without an id."""
 
 
 class UpdatesToV2:

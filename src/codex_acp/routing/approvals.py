@@ -143,6 +143,7 @@ def _label(grant: Grant, approval: classes.ApprovalRequest) -> str:
 
 
 def _reach(approval: classes.ApprovalRequest) -> str:
+    """Return what a grant for the session, or for good, covers."""
     match approval:
         case classes.McpToolApproval(item=call) | classes.McpToolQuestion(item=call):
             tool = f"{full_server_name(call.server, call.environment_id)}/{call.tool}"

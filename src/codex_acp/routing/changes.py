@@ -188,6 +188,7 @@ class Change:
         return summary
 
     def _edit_diffs(self) -> list[CallContent]:
+        """Return the diffs of an edit or a move, and the old text of a file that is replaced."""
         change, replaced, patch = self._change, self.replaced, patch_of(self._change)
         texts = self._texts()
         if replaced is not None and texts is not None and self.target is not None:

@@ -133,6 +133,7 @@ def _command_grants(params: models.CommandExecutionRequestApprovalParams) -> Off
 
 
 def _listed_grants(params: models.CommandExecutionRequestApprovalParams) -> OfferedGrants:
+    """Return the grants of ``availableDecisions``; without these, those of the request's kind."""
     if params.available_decisions is None:
         if params.additional_permissions is not None or params.kind == "humanCommand":
             return OfferedGrants((Once(),))

@@ -214,9 +214,10 @@ class PolicyRunner(NotificationSink):
     ) -> WireModel:
         """Return the handler's reply, or the refusal if another request shares its id."""
         task, is_waiting = asyncio.current_task(), True
+        assert task is not None
 
         def cancel_handler(_: object) -> None:
-            if is_waiting and task is not None and _is_shared(withdrawn):
+            if is_waiting and _is_shared(withdrawn):
                 task.cancel()
 
         withdrawn.add_done_callback(cancel_handler)
@@ -224,7 +225,7 @@ class PolicyRunner(NotificationSink):
             # No new task: by its task the client recognizes a handler that closes the client.
             reply = await handler(request)
         except asyncio.CancelledError:
-            if not _is_shared(withdrawn) or task is None or task.uncancel():
+            if not _is_shared(withdrawn) or task.uncancel():  # somebody else cancelled it, too
                 raise
             return self._refuse(request, actions.SHARED_ID)
         finally:
@@ -416,6 +417,7 @@ class PolicyRunner(NotificationSink):
                 self._apply(event)
 
     def _apply(self, event: notifications.ServerNotification) -> None:
+        """Apply a notification: interrupt turns and withdraw questions that it makes unsafe."""
         self._items.apply(event)
         reach = self.reach.apply(event)
         if reach is not None:  # a Codex without hooks did not refuse the call (contract 3.9c)

@@ -331,6 +331,7 @@ class UnknownParts:
             self._note(f"field {type(model).__name__}.{name[:MAX_NAME]}")
 
     def _walk(self, root: Any) -> None:
+        """Count the unknown parts of all values in ``root``, `MAX_PARTS` values at most."""
         from codex_acp.wire.model import UnknownValue, UnknownVariant, WireModel
 
         todo: list[tuple[Any, str]] = [(root, type(root).__name__)]
