@@ -18,7 +18,7 @@ from codex_acp.codex.threads.options import (
 )
 from codex_acp.codex.threads.thread import Thread
 from codex_acp.codex.threads.thread_services import ThreadServices, with_trust
-from codex_acp.codex.threads.trust import undecided_root, untrusted_contents
+from codex_acp.codex.threads.trust import left_out_here, undecided_root
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable
@@ -83,7 +83,7 @@ class Threads:
         params, restore = opening(params, config_read)
         opened = await self._services.open("thread/start", params, tools, policy, restore)
         if undecided_root(cwd, config_read) is not None:
-            for folder, contents in untrusted_contents(config_read):
+            for folder, contents in left_out_here(config_read):
                 listed = ", ".join(contents)
                 logger.warning(
                     "%r is not used (%s): nobody trusts it; see trust=True", folder, listed
