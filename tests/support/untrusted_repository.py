@@ -43,7 +43,7 @@ CONFIGURATIONS: Final[Mapping[str, tuple[dict[str, TomlValue], set[str]]]] = {
     ),
 }
 """What a user may have configured, and what a command may do then; measured without this library
-on Codex 0.147, 0.163 and 0.169. All of them let Codex trust a directory by itself."""
+on Codex 0.147, 0.163, 0.169 and 0.171. All of them let Codex trust a directory by itself."""
 
 
 class Repository:

@@ -2,7 +2,7 @@
 
 An action has a place, names paths, and may be an item: `same_action` compares action and item.
 
-Codex (0.147 to 0.169) finds the action of an answer by thread and call id alone
+Codex (0.147 to 0.171) finds the action of an answer by thread and call id alone
 (openai/codex#30963), and the model chooses the call id. If several actions share a call id, the
 last one that Codex asked about runs, whichever was allowed. `ActionIds` therefore fails such
 actions closed together (contract 3.7), in the adapter and under a policy. A sub-command and an

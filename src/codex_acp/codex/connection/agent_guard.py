@@ -4,7 +4,7 @@ Codex's older tools for agents take the id of any thread that is loaded in the p
 could start actions with another thread's rights, and nobody would be asked. Codex runs a
 ``PreToolUse`` hook before such a call. This file is the hook, which Codex runs as a script, and
 makes the arguments that register the hook. The newer tools reach only the session's own agents
-(measured on 0.147, 0.163 and 0.169).
+(measured on 0.147, 0.163, 0.169 and 0.171).
 
 The first line of a thread's rollout file names the parent of an agent. The hook refuses a call if
 it cannot read a rollout file. Imports little, because it is loaded before Codex starts.

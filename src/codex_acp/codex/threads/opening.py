@@ -2,7 +2,7 @@
 
 If ``thread/start`` names a directory with a sandbox that may write, Codex records the directory as
 trusted, and starts its MCP servers and hooks. A thread is therefore started read-only, and then
-gets its real sandbox. Measured on 0.147, 0.163 and 0.169: nothing is recorded or started, and
+gets its real sandbox. Measured on 0.147 to 0.171: nothing is recorded or started, and
 sandbox, approval policy, roots, network and the model's input are the same as otherwise.
 ``thread/resume``, ``thread/fork`` and a turn in another directory trust nothing.
 

@@ -65,7 +65,7 @@ def is_trusted(directory: str, config_read: JsonValue) -> bool:
 def linked_instructions(opened: JsonValue) -> list[tuple[str, str]]:
     """Return path and target of each instruction file that is a link out of a thread's repository.
     ``opened`` is the answer that opened the thread: it lists the files that Codex gives to the
-    model. Codex follows links (measured with 0.147, 0.163 and 0.169)."""
+    model. Codex follows links (measured with 0.147, 0.163, 0.169 and 0.171)."""
     sources, cwd = list_at(opened, "instructionSources"), text_at(opened, "cwd")
     if not sources or cwd is None:
         return []
