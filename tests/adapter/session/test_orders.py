@@ -286,9 +286,16 @@ def test_a_question_of_a_turn_that_turns_out_to_be_a_given_up_one_is_withdrawn()
     assert not machine.questions
 
 
-def test_a_given_up_review_that_begins_behind_the_turn_of_the_next_prompt_is_not_shown() -> None:
+@pytest.mark.parametrize(
+    "end",
+    [(ev.TurnEnded("t1", DONE),), (ev.CommandBegan("c1"), ev.TurnEnded("t1", CANCELLED))],
+    ids=["ended", "cleaning up"],
+)
+def test_a_given_up_review_that_begins_behind_the_turn_of_the_next_prompt_is_not_shown(
+    end: tuple[ev.Event, ...],
+) -> None:
     machine = behind_a_given_up_turn("turn")
-    handled(machine, ev.TurnBegan("t1"), ev.MessageRead("p2", "t1"), ev.TurnEnded("t1", DONE))
+    handled(machine, ev.TurnBegan("t1"), ev.MessageRead("p2", "t1"), *end)
     effects = handled(machine, ev.TurnBegan("t2"))
 
     assert [each.turn for each in effects if isinstance(each, ev.Interrupt)] == ["t2"]

@@ -429,6 +429,7 @@ class SessionMachine:
                 assert_never(self.turn)
 
     def _run_ended(self, run: Run, end: PromptEnd) -> None:
+        self._expect_late_starts(after_stale=False)
         if run.commands and end == CANCELLED:
             call, cancelled = self._next_call(), self.cancelled
             self._abandon_interrupt()
@@ -755,7 +756,6 @@ class SessionMachine:
         if cancelled:
             end = CANCELLED
         self._forget_turn(run)
-        self._expect_late_starts(after_stale=False)
         added_to_old = run.added_to_old and not cancelled
         missed = self._take_out_unread(run, end, added_to_old=added_to_old)
         in_turn = [each.id for each in self.prompts if isinstance(each.place, InTurn)]
