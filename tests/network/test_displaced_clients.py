@@ -10,6 +10,7 @@ from typing import Any, cast
 import pytest
 
 from codex_acp.adapter.network.connection import NetworkConnection
+from codex_acp.adapter.network.limits import Limits
 from codex_acp.adapter.network.network_session import NetworkSession
 from codex_acp.errors import RpcError
 from codex_acp.mapping.events import (
@@ -87,6 +88,7 @@ async def test_a_close_that_waits_behind_a_take_over_closes_nothing() -> None:
         closed.append(session_id)
 
     registry = SimpleNamespace(
+        limits=Limits(),
         spawn=lambda _: None,
         sessions={},
         exclusive=exclusive,
