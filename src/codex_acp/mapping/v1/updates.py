@@ -84,8 +84,10 @@ def updates_of(event: events.SessionEvent, features: ClientFeatures) -> Sequence
             return ()  # v1 has no such updates: the answer of a prompt has its end
         case events.SubAgentChanged() | events.SessionMessage() if not features.subagents:
             return ()
-    update: SessionUpdate = MODELS.decode("SessionUpdate", _as_json(event), "an update")
-    return (update,)
+    if isinstance(event, _Rare):
+        update: SessionUpdate = MODELS.decode("SessionUpdate", _as_json(event), "an update")
+        return (update,)
+    assert_never(event)
 
 
 # Messages.

@@ -74,8 +74,10 @@ def updates_of(event: events.SessionEvent) -> Sequence[SessionUpdate]:
             return (models.TerminalOutputChunkSessionUpdate(terminal_id=terminal_id, data=data),)
         case events.ModeChanged():
             return ()  # in v2 a mode is only a config option
-    update: SessionUpdate = MODELS.decode("SessionUpdate", _as_json(event), "an update")
-    return (update,)
+    if isinstance(event, _Rare):
+        update: SessionUpdate = MODELS.decode("SessionUpdate", _as_json(event), "an update")
+        return (update,)
+    assert_never(event)
 
 
 def _fields_of(call: events.ToolCallAnnounced | events.ToolCallChanged) -> dict[str, Any]:
