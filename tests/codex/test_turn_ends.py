@@ -364,6 +364,19 @@ async def test_a_turn_whose_thread_codex_closes_ends_and_so_do_those_behind_it()
         assert (await (await thread.resume()).run("Go.")).status == "completed"
 
 
+@pytest.mark.parametrize("closed_first", [True, False])
+async def test_an_interrupt_ends_when_the_thread_is_closed_before_the_turn_begins(
+    closed_first: bool,
+) -> None:
+    refused = Expect("turn/interrupt", error=NO_TURN)
+    first: list[Entry] = [CLOSED, refused] if closed_first else [refused, CLOSED]
+    script = [Expect("turn/start"), *first, refused]  # the last: the turn is left
+    async with thread_at(*script) as (thread, server):
+        async with thread.turn("Go.") as turn:
+            await turn.interrupt()
+        await server.wait_finished()
+
+
 async def test_a_compaction_whose_thread_codex_closes_before_it_begins_ends() -> None:
     async with thread_at(Expect("thread/compact/start"), CLOSED) as (thread, _server):
         with pytest.raises(ThreadClosed):

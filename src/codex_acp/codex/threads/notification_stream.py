@@ -174,6 +174,8 @@ class TurnMarks(NotificationSink):
                     return  # it has just ended
                 # Codex can interrupt a turn only after it has reported the turn's start.
                 await self.wait_for(lambda: turn_id in self.ended or turn_id in self.begun)
+                if self.closed:
+                    return  # the turn cannot begin any more
             else:
                 return
 
