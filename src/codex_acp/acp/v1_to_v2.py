@@ -1,5 +1,5 @@
-"""PURE: convert the values and updates of an agent of version 1 to version 2, as plain JSON; MCP
-servers, which the client sends, from version 2 to 1.
+"""PURE: convert what an agent of version 1 sends to version 2, as plain JSON; convert MCP servers,
+which the client sends, from version 2 to 1.
 
 Leaves out what version 2 lacks: modes, and the terminals and files of the client. Must not know
 connections or which sessions are open.
@@ -109,7 +109,7 @@ _KINDS_OF_BOTH: Final = (
     "session_info_update", "usage_update", "notice", "compaction_update", "plan_update",
     "plan_removed",
 )  # fmt: skip
-"""Kinds of updates that are the same in both versions, and do not end a message without an id."""
+"""Kinds of updates that are the same in both versions, and end no message whose chunks lack ids."""
 
 
 class UpdatesToV2:
@@ -133,7 +133,7 @@ class UpdatesToV2:
             return {**update, "messageId": update.get("messageId") or self._made_up_id(kind)}
         if kind in _KINDS_OF_BOTH:
             return update
-        self._message = None  # every kind after this point ends the message without an id
+        self._message = None  # every kind after this point ends the message
         match kind:
             case "tool_call" | "tool_call_update":
                 return {**self.convert_tool_call(update), "sessionUpdate": "tool_call_update"}
@@ -148,6 +148,7 @@ class UpdatesToV2:
 
     def convert_tool_call(self, call: Json) -> Json:
         """Convert an update of a tool call; a new one is ``pending`` if it has no status."""
+        # null changes nothing in version 1, but clears a field in version 2.
         converted = {key: value for key, value in call.items() if value is not None}
         if converted.get("content") is not None:  # version 2 has no terminals of the client
             pieces = [p for p in converted["content"] if p.get("type") in ("content", "diff")]
@@ -159,7 +160,7 @@ class UpdatesToV2:
         return converted
 
     def end_message(self) -> None:
-        """End the message without an id: the next chunk begins a new message."""
+        """End the message whose chunks lack ids: the next such chunk begins a new message."""
         self._message = None
 
     def _made_up_id(self, kind: str) -> str:

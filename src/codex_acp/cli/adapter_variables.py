@@ -116,8 +116,8 @@ def _split_private(
         if has_private_name:
             from codex_acp.transcript.given_values import secrets_in
 
-            # ``given=True``: every text below counts as a secret, because of the key's name.
-            secrets += secrets_in(value, key.rpartition(".")[2], given=True)
+            # Because of the key's name, every text below may be a secret.
+            secrets += secrets_in(value, key.rpartition(".")[2], may_be_secret=True)
         else:
             secrets += texts
         if has_private_name or texts or _ALWAYS_PRIVATE.fullmatch(key):

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 GIVE_UP_SECONDS = 10.0
-"""Seconds that Ctrl-C waits for the clean-up of the cancelled call: a turn takes five at most."""
+"""Seconds that Ctrl-C waits for the cancelled call's clean-up; a turn's takes five at most."""
 
 
 class LoopThread:
@@ -54,7 +54,7 @@ class LoopThread:
                 return
             # The task runs in the caller's context, which `call_soon_threadsafe` has copied.
             tasks.append(asyncio.get_running_loop().create_task(_settle(answer, function)))
-            # A task that is cancelled before it begins never enters `_settle`.
+            # A cancelled `_settle` leaves the answer open, as one that never begins does.
             tasks[0].add_done_callback(lambda _: answer.cancel())
 
         self._answers.add(answer)
@@ -63,13 +63,13 @@ class LoopThread:
             return answer.result()
         except CancelledError:
             if not answer.cancelled():
-                raise
+                raise  # the function itself raised this error
             raise ConnectionClosed("it was closed while this call waited") from None
         except BaseException:
             if not answer.done():
                 self._schedule(lambda: [task.cancel() for task in tasks])
                 with suppress(CancelledError, TimeoutError):
-                    answer.exception(GIVE_UP_SECONDS)
+                    answer.exception(GIVE_UP_SECONDS)  # waits for the clean-up
             raise
         finally:
             self._answers.discard(answer)

@@ -36,7 +36,7 @@ CLAUDE_PACKAGE: Final = "@agentclientprotocol/claude-agent-acp"
 
 @dataclass(frozen=True)
 class AgentSpec:
-    """How to start an ACP agent, or to connect to one. The agent speaks ACP on stdin and stdout."""
+    """How to start an ACP agent, which speaks on stdin and stdout, or to connect to one."""
 
     command: Sequence[str] = field(default=(), repr=False)
     """The program and its arguments; no shell is involved."""
@@ -55,8 +55,8 @@ class AgentSpec:
     start_seconds: float = START_SECONDS
     """Time limit from the spawn to the answer to ``initialize``."""
     link: Callable[[], Link] | None = None
-    """Makes the link to an agent that is no child of this process, instead of a command; for
-    example one end of `codex_acp.transport.link.memory_pair` in a test. Needs a name."""
+    """In place of a command: returns a link to an agent that is not started here; in a test, one
+    end of `codex_acp.transport.link.memory_pair`. Needs a name."""
     line_limit: int | None = None
     """Bytes of the largest message that is accepted from the agent; None for 64 MiB."""
     version: Literal[1, 2] | None = None

@@ -17,6 +17,7 @@ from codex_acp.acp.types import SessionUpdate, UnknownVariant
 if TYPE_CHECKING:
     from codex_acp.jsonrpc.message import Notification
 
+    # `ToolCall.patched` spells this out for the reference, which shows its signature.
     _ToolCallUpdate: TypeAlias = (
         types.ToolCallSessionUpdate | types.ToolCallUpdateSessionUpdate | types.ToolCallUpdate
     )
@@ -87,9 +88,10 @@ class Record:
     def take(self, update: Update) -> None:
         if isinstance(update, types.AgentMessageChunkSessionUpdate):
             text, message_id = text_of(update.content), update.message_id
-            last_id = self._messages[-1][0] if self._messages else None
+            same_id = message_id == (self._messages[-1][0] if self._messages else None)
             # Without message ids, text after a tool call is another message.
-            if message_id == last_id and (message_id is not None or self._in_message):
+            continues = same_id and (message_id is not None or self._in_message)
+            if continues:
                 self._messages[-1][1].append(text)
             else:
                 self._messages.append((message_id, [text]))
@@ -145,7 +147,7 @@ def unknown_update(notification: Notification) -> tuple[str, UnknownVariant] | N
 
 @cache
 def _known_kinds() -> frozenset[str]:
-    """Return the kinds of the stable schema: the connection rejects updates of unstable kinds."""
+    """Return the kinds that the connection decodes: of the stable schema. Others are unknown."""
     classes = get_args(get_args(SessionUpdate)[0])  # of Annotated[Union[...], ...]
     stable = (each for each in classes if not is_unstable(each))
     return frozenset(each.model_fields["session_update"].default for each in stable)

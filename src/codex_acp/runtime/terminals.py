@@ -57,29 +57,28 @@ class Terminals:
         self._access = access
         self._cwd = cwd
         self._open: dict[str, TerminalProcess] = {}
-        self._starting = 0
+        self._in_approval = 0
         self._count = 0
         self._closed = False
 
     async def create(self, request: types.CreateTerminalRequest) -> types.CreateTerminalResponse:
         """Start a command. Raises RpcError if that is not allowed or fails."""
         limit = self._access.max_terminals
-        if len(self._open) + self._starting >= limit:
+        if len(self._open) + self._in_approval >= limit:
             raise RpcError(INVALID_PARAMS, f"{limit} terminals are open; release one first")
         cwd = self._cwd if request.cwd is None else request.cwd
         if not Path(cwd).is_absolute():
             raise RpcError(INVALID_PARAMS, f"the cwd {cwd!r} is not an absolute path")
-        self._starting += 1
-        approved: object = self._access.approve is None
+        self._in_approval += 1
+        approve, approved = self._access.approve, False
         try:
-            if self._access.approve is not None:
-                answer = self._access.approve(request)
-                approved = await answer if inspect.isawaitable(answer) else answer
+            answer = approve is None or approve(request)
+            approved = (await answer if inspect.isawaitable(answer) else answer) is True
         except Exception:
             logger.exception("the approval of a terminal failed; its command is not run")
         finally:
-            self._starting -= 1
-        if approved is not True:
+            self._in_approval -= 1
+        if not approved:
             raise RpcError(INVALID_PARAMS, f"the command {request.command} was not permitted")
         if self._closed:
             raise RpcError(INVALID_PARAMS, "the session is closed")
@@ -170,7 +169,7 @@ class OutputTail:
         del self._data[:excess]
 
     def text(self, *, complete: bool) -> str:
-        """Return the text; without an unfinished character at its end unless ``complete``."""
+        """Return the text. Unless ``complete``, leave out an unfinished character at the end."""
         start, data = 0, bytes(self._data)
         if self.truncated:
             while start < min(_MOST_CONTINUATIONS, len(data)) and data[start] in _CONTINUATION:
@@ -188,7 +187,7 @@ class TerminalProcess:
         self, argv: Sequence[str], env: Mapping[str, str] | None, cwd: str, output_limit: int
     ) -> None:
         self._output = OutputTail(output_limit)
-        mark = new_mark()
+        mark = new_mark()  # in the environment: by it `ProcessTree` finds child processes
         self._process = subprocess.Popen(
             argv,
             env=with_mark(env, mark),
@@ -207,7 +206,7 @@ class TerminalProcess:
         self._exited: asyncio.Future[None] = loop.create_future()
         self._closing: asyncio.Task[None] | None = None
         self._reader = DescriptorReader(
-            loop, self._stdout.fileno(), self._output.feed, lambda _error: None
+            loop, self._stdout.fileno(), self._output.feed, on_end=lambda _error: None
         )
         self._watch = ExitWatch(loop, self._process, self._process_exited)
         self._reader.resume()
@@ -263,6 +262,7 @@ class TerminalProcess:
             if not self._exited.done():
                 self._exited.set_result(None)
             try:
+                # Blocks the loop, but a killed process usually has a status at once.
                 self._process.wait(COLLECT_SECONDS)
             except subprocess.TimeoutExpired:
                 pass  # a process that hangs in the kernel does not end even by SIGKILL
@@ -270,7 +270,8 @@ class TerminalProcess:
                 self._tree.root_collected()
 
     def _process_exited(self, collected: bool) -> None:
-        # Find its remaining child processes before the process's id can be used again.
+        """Note the end. ``collected``: the status was read, so the process id may be reused."""
+        # Before that: find the remaining child processes.
         self._tree.refresh()
         if collected:
             self._tree.root_collected()

@@ -1,4 +1,4 @@
-"""PURE: find the secrets among named values of a client or a configuration.
+"""PURE: find the secrets among the named values that a client or a configuration gives.
 
 Under a name such as ``TOKEN`` any value is a secret. Under another name it is no secret if it is
 plainly words, a figure or a path; in doubt it is a secret.
@@ -12,7 +12,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote
 
-from codex_acp.transcript.plain_values import is_anchor, is_path, is_plain, looks_random
+from codex_acp.transcript.plain_values import is_path, is_plain, is_slug, looks_random
 from codex_acp.transcript.secrets import scrub
 
 if TYPE_CHECKING:
@@ -27,7 +27,8 @@ _NAME_WORD: Final = re.compile(
     r"(?i)auth|bearer|cert|creds|dsn|jwt|keys?|mnemonic|otp|pass|pat|pin|private|pw|pwd|salt|seed"
     r"|sig"
 )
-"""Word of a name whose value is a secret: ``MYSQL_PWD``, ``X-Auth``, ``sshKey``."""
+"""Word of a name under which a value is a secret, in an environment unless it is plain:
+``MYSQL_PWD``, ``X-Auth``, ``sshKey``."""
 _NAME_PARTS: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 """A word of a name, also in camel case."""
 _DIRECTORY_NAMES: Final = frozenset({"OLDPWD", "PWD"})
@@ -48,24 +49,24 @@ _SCHEME: Final = re.compile(r"[A-Za-z-]{2,12} +(\S+)")
 _TABLES: Final = frozenset({"env", "set", "headers", "http_headers", "query_params"})
 """Tables of Codex's configuration with values that may be secrets under any name."""
 _REFERENCE: Final = re.compile(r"(?:^|_)env_(?:key|vars?|http_headers)$|_(?:method|store)$")
-"""End of the name of a setting that refers to a secret, and has none."""
+"""End of the name of a setting that tells where a secret is, and does not hold it."""
 
 
-def secrets_in(value: object, name: str = "", *, given: bool = False) -> Iterator[str]:
+def secrets_in(value: object, name: str = "", *, may_be_secret: bool = False) -> Iterator[str]:
     """Yield the secrets of settings: in `_TABLES`, under names of secrets, in arguments and URLs.
-    ``given``: ``value`` is in such a table or under such a name."""
+    ``may_be_secret``: ``value`` is in such a table or under such a name."""
     if isinstance(value, Mapping):
         for key, member in value.items():
             if key == "args" and isinstance(member, list):
                 yield from secrets_of_arguments([arg for arg in member if isinstance(arg, str)])
             elif not _REFERENCE.search(key):
-                member_given = given or key.lower() in _TABLES or names_secret(key)
-                yield from secrets_in(member, key, given=member_given)
+                may_be = may_be_secret or key.lower() in _TABLES or names_secret(key)
+                yield from secrets_in(member, key, may_be_secret=may_be)
     elif isinstance(value, list):
         for item in value:
-            yield from secrets_in(item, name, given=given)
+            yield from secrets_in(item, name, may_be_secret=may_be_secret)
     elif isinstance(value, str):
-        if given:
+        if may_be_secret:
             yield from secrets_of(name, value)
         elif (url := _URL.fullmatch(value)) is not None:
             yield from _secrets_of_url(url)
@@ -79,7 +80,7 @@ def secrets_of(name: str, value: str) -> Iterator[str]:
         yield from _secrets_of_url(url)
     elif name in _PERSONAL or name in _DIRECTORY_NAMES:
         return
-    elif not is_plain(value) or scrub(value, len(value)) != value:
+    elif not is_plain(value) or scrub(value, limit=len(value)) != value:
         yield from _with_its_scheme(value)
 
 
@@ -115,7 +116,7 @@ def secrets_of_arguments(arguments: Sequence[str]) -> Iterator[str]:
             yield from secrets_of(assignment[1], assignment[2])
         elif not argument.startswith("-"):
             # A package such as ``@scope/name@1.2``, frequent on command lines, is no secret.
-            is_package = "://" not in argument and is_anchor(argument.lstrip("@").replace("@", "/"))
+            is_package = "://" not in argument and is_slug(argument.lstrip("@").replace("@", "/"))
             if not is_package:
                 yield from secrets_of("", argument)
 
@@ -139,7 +140,7 @@ def _secrets_of_url(url: re.Match[str]) -> Iterator[str]:
         name, _, value = pair.partition("=")
         yield from secrets_of(name, value) if value else secrets_of("", name)
     for part in (url["path"] or "").split("/"):
-        if looks_random(part) or (len(part) >= _LONG_PART and not is_anchor(part)):
+        if looks_random(part) or (len(part) >= _LONG_PART and not is_slug(part)):
             yield part
-    if fragment and not is_anchor(fragment):
+    if fragment and not is_slug(fragment):
         yield fragment

@@ -54,9 +54,9 @@ _MAX_DIGITS: Final = 12
 """Digits of a run that may be a plain number."""
 _LONG_RUN: Final = 16
 """Characters of a run from which a fifth of digits looks random."""
-_ANCHOR: Final = re.compile(r"/?[A-Za-z0-9]+(?:[-_./:]+[A-Za-z0-9]+)*[-_/]*")
-_ANCHOR_PARTS: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+")
-_MAX_ANCHOR: Final = 100
+_SLUG: Final = re.compile(r"/?[A-Za-z0-9]+(?:[-_./:]+[A-Za-z0-9]+)*[-_/]*")
+_SLUG_PARTS: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+")
+_MAX_SLUG: Final = 100
 
 
 def is_plain(text: str) -> bool:
@@ -70,15 +70,15 @@ def is_path(text: str) -> bool:
     return _PATH.fullmatch(text) is not None and not any(map(looks_random, parts))
 
 
-def is_anchor(text: str) -> bool:
-    """Return whether a text names a place of a page, as ``#fragment`` does: any number of words."""
-    if len(text) > _MAX_ANCHOR or _ANCHOR.fullmatch(text) is None:
+def is_slug(text: str) -> bool:
+    """Return whether a text is any number of words joined by marks, as in a page's fragment."""
+    if len(text) > _MAX_SLUG or _SLUG.fullmatch(text) is None:
         return False
     parts = re.split(r"[-_./:]+", text)
     return not any(map(looks_random, parts)) and all(
         word.isdigit() or len(word) <= _ABBREVIATION or _is_word(word.lower())
         for part in parts
-        for word in _ANCHOR_PARTS.findall(part)
+        for word in _SLUG_PARTS.findall(part)
     )
 
 
@@ -105,7 +105,7 @@ def _is_plain_item(text: str) -> bool:
     setting = _SETTING.fullmatch(text)
     if setting and (text[0] == "-" or "=" in text):
         name, value = setting[1].lstrip("-"), setting[2] or ""
-        return is_anchor(name) and _is_plain_item(value)
+        return is_slug(name) and _is_plain_item(value)
     return _are_words(text)
 
 

@@ -307,10 +307,10 @@ def _suspected_spans(text: str) -> Iterator[tuple[int, int]]:
         # The groups of a match, the name before a value, stay in the text.
         yield (match.end(match.lastindex) if match.lastindex else match.start()), match.end()
     for match in _FRAGMENT.finditer(text):
-        from codex_acp.transcript.plain_values import is_anchor  # here: few texts have a fragment
+        from codex_acp.transcript.plain_values import is_slug  # here: few texts have a fragment
 
         start, end = match.end(1), match.end()
-        if not is_anchor(text[start : min(end, start + 200)].rstrip(".,:;!)]}*`")):
+        if not is_slug(text[start : min(end, start + 200)].rstrip(".,:;!)]}*`")):
             yield start, end
 
 

@@ -19,30 +19,30 @@ Token: TypeAlias = "str | Callable[[], str]"
 """A token, or a function that returns one for each connection."""
 
 
-SOCKETS: Final = ("ws", "wss")
-"""The schemes of a websocket's address, the encrypted one last."""
+WEBSOCKET_SCHEMES: Final = ("ws", "wss")
 
-HTTP: Final = ("http", "https")
+HTTP_SCHEMES: Final = ("http", "https")
 
 
 def check_remote_url(
-    url: str, token: Token | None, what: str, schemes: tuple[str, ...] = SOCKETS
+    url: str, token: Token | None, what: str, schemes: tuple[str, ...] = WEBSOCKET_SCHEMES
 ) -> None:
     """Raise MisuseError unless ``url`` is valid and the token may travel to it; ``what`` says in
     the message which address is wanted."""
     try:
         parts = urlsplit(url)
-        readable = parts.scheme in schemes and bool(parts.hostname) and parts.port != 0
+        host = parts.hostname if parts.scheme in schemes and parts.port != 0 else None
     except ValueError:
-        readable = False
-    if not readable or not parts.hostname:
-        shown = repr(bare_url(url)) if "://" in url else "without a scheme it"
-        raise MisuseError(f"{shown} is no address of {what}")
+        host = None
+    if not host:
+        if "://" not in url:
+            raise MisuseError(f"without a scheme it is no address of {what}")
+        raise MisuseError(f"{bare_url(url)!r} is no address of {what}")
     if parts.username or parts.password:
         raise MisuseError("put the token into `token`, not into the URL")
-    if token is not None and parts.scheme in ("ws", "http") and not is_loopback(parts.hostname):
+    if token is not None and parts.scheme in ("ws", "http") and not is_loopback(host):
         raise MisuseError(
-            f"the token would travel unencrypted to {parts.hostname}; use {parts.scheme}s://, or a "
+            f"the token would travel unencrypted to {host}; use {parts.scheme}s://, or a "
             "tunnel that ends on this machine (ssh -L)"
         )
 
@@ -69,7 +69,7 @@ CONNECT_SECONDS: Final = 10.0
 """Seconds for the connection and its handshake."""
 
 LEAST_SECRET: Final = 6
-"""Characters that a masked value has at least: a shorter one would be in many words."""
+"""Characters from which a value is masked: shorter values occur in ordinary words."""
 
 _LOGIN_OR_QUERY: Final = re.compile(r"(?<=://)[^\s/?#@]*@|\?[\w.%~-]+=[^\s\"'<>]*")
 """The login or the query of an address."""
@@ -86,7 +86,7 @@ def secrets_of_query(url: str) -> list[str]:
 
 
 def without_secrets(quoted: object, secrets: Iterable[str | None]) -> str:
-    """Return the text of a peer or an error, without secrets, and logins and queries of URLs."""
+    """Return the text of a peer or an error, free of secrets and of logins and queries of URLs."""
     text = str(quoted)
     for secret in sorted(filter(None, secrets), key=len, reverse=True):
         text = text.replace(secret, "[token]")
@@ -94,8 +94,8 @@ def without_secrets(quoted: object, secrets: Iterable[str | None]) -> str:
 
 
 TOKEN_HINT: Final = (
-    "see its --token-file, and give a token of it by --token-file FILE or CODEX_ACP_TOKEN, in "
-    "Python by token="
+    "see the server's --token-file, and pass one of its tokens by --token-file FILE or "
+    "CODEX_ACP_TOKEN, in Python by token="
 )
 """Where the tokens of a server of this package come from."""
 

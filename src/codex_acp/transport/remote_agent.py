@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Final
 
 from codex_acp._urls import bare_url
 from codex_acp.transport.remote_address import (
-    HTTP,
-    SOCKETS,
+    HTTP_SCHEMES,
     TOKEN_HINT,
+    WEBSOCKET_SCHEMES,
     Token,
     check_remote_url,
     token_getter,
@@ -23,13 +23,13 @@ PING_SECONDS: Final = 60.0
 
 def is_agent_url(agent: str) -> bool:
     """Return whether ``agent`` is a URL, and not a command."""
-    return agent.startswith(tuple(f"{scheme}://" for scheme in (*SOCKETS, *HTTP)))
+    return agent.startswith(tuple(f"{scheme}://" for scheme in (*WEBSOCKET_SCHEMES, *HTTP_SCHEMES)))
 
 
 def check_agent_url(url: str, token: Token | None) -> None:
     """Raise MisuseError if no agent can have this URL, or the token would travel unencrypted."""
     what = "an agent: ws://HOST:PORT/acp, wss://..., http://... or https://..."
-    check_remote_url(url, token, what, (*SOCKETS, *HTTP))
+    check_remote_url(url, token, what, (*WEBSOCKET_SCHEMES, *HTTP_SCHEMES))
 
 
 def remote_agent_link(url: str, token: Token | None = None, *, name: str = "") -> Link:

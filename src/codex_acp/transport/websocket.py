@@ -1,7 +1,7 @@
-"""A websocket as a link: each message is one text frame, and one line for the receiver.
+"""A websocket as a link: each message is a text, and arrives at the receiver as one line.
 
-The link connects when it is started, so that a failure is reported as its end. Loads the package
-``websockets`` then. Must not know what the messages are.
+`start` imports the package ``websockets`` and connects; a failure to connect ends the link, as a
+later failure does. Must not know what the messages are.
 """
 
 from __future__ import annotations
@@ -42,7 +42,11 @@ POLICY_VIOLATION: Final = 1008
 
 
 class WebSocketMessages(MessageLink):
-    """The part of a link that both sides of a websocket share; ``message_limit`` is in bytes."""
+    """The part of a link that both sides of a websocket share; ``message_limit`` is in bytes.
+
+    `MessageLink` calls `_converse`, `_send` and `_why`, and sets `_may_read`. The error that
+    `_converse` returns ends the link.
+    """
 
     _connection: WebSocket
 
@@ -71,7 +75,7 @@ class WebSocketMessages(MessageLink):
                     if fragments > MAX_FRAGMENTS:
                         await connection.close(POLICY_VIOLATION, "too many fragments")
                         why = f"{self._name} sent a message of more than {MAX_FRAGMENTS} fragments"
-                        raise ConnectionClosed(why)
+                        return ConnectionClosed(why)
                     if isinstance(part, str):  # ACP and Codex have no use for binary messages
                         parts.append(part)
                 await self._may_read.wait()
@@ -99,7 +103,7 @@ class WebSocketMessages(MessageLink):
 
         with suppress(Closed):  # `_converse` reports it
             await self._send_all()
-        self._resume_writer()
+        self._resume_writer()  # a writer that waits for space would wait for ever
 
     async def _send(self, line: bytes) -> None:
         if len(line) <= FRAGMENT_BYTES:
@@ -119,9 +123,9 @@ class WebSocketLink(WebSocketMessages):
 
     ``name``, ``kind`` and ``token_hint`` are for messages, see `RemotePeer`. ``unix_path`` is a
     socket to connect to instead of the URL's host. ``token`` returns the token; it is called when
-    the link connects. With ConnectionClosed the link ends for a message above ``message_limit``
-    bytes, a ping without an answer within ``ping_seconds`` (None: no limit), and a connection that
-    failed or broke.
+    the link connects. The link ends with ConnectionClosed after a message above ``message_limit``
+    bytes, after a ping unanswered for ``ping_seconds`` (None: no limit), or when the connection
+    fails or breaks.
 
     Raises MisuseError if the package websockets is not installed.
     """
@@ -157,7 +161,7 @@ class WebSocketLink(WebSocketMessages):
             headers["Authorization"] = f"Bearer {self._sent_token}"
         options: dict[str, Any] = {
             "additional_headers": headers,
-            "compression": None,  # the other end is this machine, or a tunnel
+            "compression": None,  # not worth its time: most peers are here or in a tunnel
             "max_size": self._message_limit,
             "open_timeout": CONNECT_SECONDS,
             "close_timeout": CLOSE_SECONDS,

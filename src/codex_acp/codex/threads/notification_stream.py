@@ -33,8 +33,8 @@ class NotificationStream:
     """The events of one thread, or of all (``thread_id`` None), in the server's order.
 
     The stream collects events from its creation, so make it before the call that causes them. When
-    ``limit`` events wait, the client stops reading until half of them were taken; events that were
-    read already still arrive, and reading never stops while a typed call waits for its answer.
+    ``limit`` events wait, the client stops reading until half of them were taken. Events that were
+    read already still arrive. While a call waits for its answer, the client reads all the same.
 
     Iterating ends when the stream is closed or the connection has ended cleanly; otherwise it
     raises the TransportError (ProcessExited, say) after the last event. Close the stream, with
@@ -109,7 +109,7 @@ class NotificationStream:
             self._client.pause_reading(self)
 
     def on_batch_end(self) -> None:
-        self._wake()
+        self._wake()  # once for all events of one read; `TurnMarks` gets too few for that
 
     def on_closed(self, error: TransportError | None) -> None:
         self._error = error
@@ -129,13 +129,13 @@ TURN_MARKS: Final = frozenset({"turn/started", "turn/completed"})
 
 
 class TurnMarks(NotificationSink):
-    """The states of a thread's turns, and one turn to interrupt. Follows the thread to `close`."""
+    """The states of a thread's turns until `close`, and one turn to interrupt."""
 
     def __init__(self, client: AppServerConnection, thread_id: str) -> None:
         self._client = client
         self.thread_id = thread_id
         self.turn_id: str | None = None
-        """Id of the turn that `interrupt` ends; its owner sets it when the turn has begun."""
+        """Id of the turn that `interrupt` ends; `Turn` sets it when it knows the id."""
         self._changed = anyio.Event()
         self.begun: list[str] = []
         """Ids of turns in the order of their start."""
@@ -148,7 +148,7 @@ class TurnMarks(NotificationSink):
 
     @property
     def runs(self) -> bool:
-        """Whether the turn may run: from before its start to its end."""
+        """Whether neither turn nor thread nor connection has ended; true before the turn starts."""
         return not (self.lost or self.closed or self.turn_id in self.ended)
 
     def close(self) -> None:
@@ -163,16 +163,17 @@ class TurnMarks(NotificationSink):
 
     async def interrupt(self) -> None:
         """Interrupt the turn, unless it has just ended. Raises as every call."""
-        turn_id = self.turn_id or ""
+        turn_id = self.turn_id or ""  # without an id, Codex interrupts the turn that starts
         while turn_id not in self.ended:
+            # Codex can interrupt a turn only after it has reported the turn's start: an error for
+            # a turn that had begun means that it has just ended; for another, try again then.
             had_begun = turn_id in self.begun
             try:
                 params = models.TurnInterruptParams(thread_id=self.thread_id, turn_id=turn_id)
                 await self._client.turn_interrupt(params)
             except ErrorReply:
                 if had_begun:
-                    return  # it has just ended
-                # Codex can interrupt a turn only after it has reported the turn's start.
+                    return
                 await self.wait_for(lambda: turn_id in self.ended or turn_id in self.begun)
                 if self.closed:
                     return  # the turn cannot begin any more

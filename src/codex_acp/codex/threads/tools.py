@@ -1,8 +1,9 @@
 """Python functions as tools that the model may call, and Python types as the shape of its answer.
 
-Owns the schema of a function's arguments, its calls (Codex: dynamic tools, experimental), and the
-form of its result. Makes pydantic's schema of an output type as strict as the Responses API wants
-it: every object closed, every property required, no defaults, no keyword beside a reference.
+Owns the schema of a function's arguments, the calls of the function, and the form of its result:
+Codex's "dynamic tools", which are experimental. Makes pydantic's schema of an output type as strict
+as the Responses API wants it: every object closed, every property required, no defaults, no keyword
+beside a reference.
 Source: "Structured model outputs" of the OpenAI API, "Supported schemas".
 """
 
@@ -22,7 +23,7 @@ from pydantic_core import ArgsKwargs, from_json, to_json
 
 from codex_acp._json import text_at, value_at
 from codex_acp.codex._generated import models
-from codex_acp.codex.approvals.callbacks import call, is_async
+from codex_acp.codex.approvals import callbacks
 from codex_acp.codex.connection.notification_router import NotificationSink
 from codex_acp.codex.connection.server_requests import sendable
 from codex_acp.codex.threads.options import data_url
@@ -114,10 +115,10 @@ class Tool:
             return failure(f"the arguments of {self.name} do not fit: {'; '.join(problems)}")
         with anyio.move_on_after(self.timeout):
             try:
-                if is_async(self.function):
+                if callbacks.is_async(self.function):
                     result = await cast("Awaitable[object]", self.function(**bound))
                 else:
-                    result = await call(lambda _: self.function(**bound), None)
+                    result = await callbacks.call(lambda _: self.function(**bound), None)
                 return _response(result)
             except Exception as error:
                 logger.warning("the tool %s failed", self.name, exc_info=error)
@@ -139,7 +140,7 @@ def tool(
     docstring. The arguments are validated before the call. The model gets the returned value: a
     string unchanged, an image made with `image`, a list of these, any other value as JSON. The
     model gets a failure if the function raises or takes longer than ``timeout`` seconds; the turn
-    continues. A function that runs in a thread cannot be stopped then, only left behind.
+    continues. After the timeout, a sync function goes on in its thread: nothing can stop it.
 
     Raises MisuseError if a parameter has no annotation, cannot be given by name, or has a type
     without a JSON Schema.
@@ -153,7 +154,7 @@ def tool(
 
 def _arguments_of(function: Callable[..., object], name: str) -> TypeAdapter[Any]:
     """Return an adapter that reads the arguments into a dict; it does not call the function."""
-    # An object with ``__call__``: pydantic reads the annotations of that method.
+    # Of an object, pydantic reads the annotations of ``__call__``: its type's, as in a call.
     method = function if inspect.isroutine(function) else type(function).__call__.__get__(function)
     for parameter in inspect.signature(method).parameters.values():
         if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
@@ -162,7 +163,7 @@ def _arguments_of(function: Callable[..., object], name: str) -> TypeAdapter[Any
         if parameter.annotation is parameter.empty:
             raise MisuseError(f"the parameter {parameter} of the tool {name} has no annotation")
 
-    @functools.wraps(method)
+    @functools.wraps(method)  # pydantic reads the signature of `method` through this
     def collect(**arguments: Any) -> dict[str, Any]:
         return arguments
 
@@ -189,7 +190,7 @@ def _response(result: object) -> DynamicToolCallResponse:
 
 
 def _parts() -> tuple[type, ...]:
-    """Return the types whose values are a part of a result unchanged."""
+    """Return the types whose values a function may return as parts of its result."""
     return (
         models.InputTextDynamicToolCallOutputContentItem,
         models.InputImageDynamicToolCallOutputContentItem,
@@ -211,7 +212,7 @@ def _part(value: object) -> DynamicToolCallOutputContentItem:
 
 
 def failure(text: str) -> DynamicToolCallResponse:
-    """Return the result of a failed call, with a text for the model."""
+    """Return the result of a failed call, with a valid text of bounded length for the model."""
     part = models.InputTextDynamicToolCallOutputContentItem(text=sendable(text))
     return models.DynamicToolCallResponse(success=False, content_items=[part])
 
@@ -226,7 +227,7 @@ class ToolCalls(NotificationSink):
     def __init__(self) -> None:
         self._tools: dict[str | None, dict[str, Tool]] = {EVERY_THREAD: {}}
         self._running: dict[tuple[type, RequestId], tuple[asyncio.Task[Any], str]] = {}
-        """Id of each request, with its type → task of the call, and turn."""
+        """Type of a request's id (1 is not True) and the id → task of the call, id of its turn."""
 
     def add(
         self, tools: Iterable[Tool | Callable[..., object]], thread_id: str | None = EVERY_THREAD
@@ -254,7 +255,7 @@ class ToolCalls(NotificationSink):
                 return failure(f"this program has no tool {params.tool!r}")
             return await offered[params.tool].call(params.arguments)
         except asyncio.CancelledError:
-            if key in self._running:
+            if key in self._running:  # else `_end`, which removes the key, has cancelled this
                 raise
             return failure("Codex waits for it no more")
         finally:
@@ -284,7 +285,7 @@ class ToolCalls(NotificationSink):
 def _by_name(
     tools: Iterable[Tool | Callable[..., object]], known: dict[str, Tool]
 ) -> dict[str, Tool]:
-    """Return tools by name. Raises MisuseError if another tool, also of ``known``, has the name."""
+    """Return tools by name. Raises MisuseError if two, of these or ``known``, have one name."""
     new: dict[str, Tool] = {}
     for each in map(tool, tools):
         same_name = new.get(each.name) or known.get(each.name)
@@ -322,7 +323,7 @@ class OutputType(Generic[T]):
         try:
             return self._adapter.validate_json(result.text)
         except ValidationError as error:
-            problems = problems_of(error, _json(result.text))
+            problems = problems_of(error, value=_json(result.text))
             raise OutputInvalid(self.name, problems, result) from error
 
 
