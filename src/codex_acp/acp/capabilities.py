@@ -6,10 +6,10 @@ version to the chosen one. Must not know the connection.
 Sources: the definitions ``ClientCapabilities`` and ``AgentCapabilities`` of the schema, and
 https://agentclientprotocol.com/protocol/v1/initialization. Where the schema of a capability is an
 object, any object advertises the capability, even an empty one. Null, an absent field or a value of
-another type (which the models read as absent) does not. So ``elicitation: {}`` advertises no mode.
-For version 2 https://agentclientprotocol.com/protocol/v2/initialization, the descriptions of
-``InitializeRequest`` and ``InitializeResponse`` in its schema, and for what an agent does with
-params of a newer version ``dist/protocol-router.js`` of npm's ``@agentclientprotocol/sdk``.
+another type (read as absent by the models) does not: ``elicitation: {}`` has neither mode.
+Version 2: https://agentclientprotocol.com/protocol/v2/initialization, and the descriptions of
+``InitializeRequest`` and ``InitializeResponse`` in its schema. Params of a newer version:
+``dist/protocol-router.js`` of npm's ``@agentclientprotocol/sdk``.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 
 
 PROTOCOL_VERSION: Final = 1
-"""The stable protocol version: the one that a client of version 1 alone sends."""
+"""The stable protocol version, which a client sends that speaks version 1 only."""
 SUPPORTED_VERSIONS: Final[frozenset[int]] = frozenset({PROTOCOL_VERSION})
-"""Every protocol version that is stable."""
+"""Every stable protocol version; version 2 is a draft."""
 _TERMINAL_OUTPUT: Final = "terminal_output"
 _TERMINAL_AUTH: Final = "terminal-auth"
 
@@ -107,7 +107,7 @@ class AgentFeatures:
 
 
 def client_features(capabilities: ClientCapabilities | None) -> ClientFeatures:
-    """Return the features that ``clientCapabilities`` of ``initialize`` advertises; None: none."""
+    """Return the features that ``clientCapabilities`` of ``initialize`` advertises, if any."""
     from codex_acp.wire.codec import plain
 
     return features_in(plain(capabilities))
@@ -150,7 +150,7 @@ def features_in(capabilities: object, version: int = PROTOCOL_VERSION) -> Client
 
 
 def agent_features(capabilities: AgentCapabilities | None) -> AgentFeatures:
-    """Return the features that ``agentCapabilities`` of an answer advertises; None: none."""
+    """Return the features that ``agentCapabilities`` of an answer advertises, if any."""
     from codex_acp.wire.codec import plain
 
     return _agent_features(plain(capabilities))
@@ -202,9 +202,9 @@ def agent_features_v2(
 
 
 def negotiated_version(requested: int, supported: Collection[int] = SUPPORTED_VERSIONS) -> int:
-    """Return the version that an agent of version 1 alone answers to a client's request: the
+    """Return the version that an agent without version 2 answers to a client's request: the
     ``requested`` version if the agent speaks it, otherwise the agent's highest. ``supported`` must
-    not be empty. `AgentSide` chooses the version itself if it has handlers of version 2, too.
+    not be empty. `AgentSide` with handlers of version 2 uses `choose_version` in place of this.
     """
     return requested if requested in supported else max(supported)
 
@@ -276,7 +276,7 @@ def initialize_params(params: Params, chosen: int) -> Params:
     requested = version_of(params)
     if not isinstance(params, dict) or requested is None or requested <= chosen:
         return params
-    if chosen == 1:
+    if chosen == 1:  # keeps the requested number: the handler of version 1 takes any
         info, capabilities = params.get("info"), params.get("capabilities")
         of_v1 = {key: value for key, value in params.items() if key not in ("info", "capabilities")}
         if "clientInfo" not in of_v1 and is_implementation(info):
@@ -289,7 +289,7 @@ def initialize_params(params: Params, chosen: int) -> Params:
 
 
 def client_capabilities(of_v2: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
-    """Convert a client's capabilities of version 2, all with boolean options, to version 1."""
+    """Convert capabilities of version 2 to version 1; each client of 2 takes boolean options."""
     terminal = isinstance(value_at(of_v2, "auth", "terminal"), dict)
     same = {key: of_v2[key] for key in ("elicitation", "_meta") if key in of_v2}
     return {

@@ -271,7 +271,7 @@ class CodexAgent:
         if "_hand_over" in self.__dict__:
             self._hand_over.leave()
 
-    async def keep_sessions(self) -> None:
+    async def store_sessions(self) -> None:
         """Store the open sessions, so that the client can open them again."""
         await asyncio.gather(*map(self._opener.store_unprompted, list(self.sessions)))
 

@@ -39,7 +39,7 @@ from codex_acp.mapping.agent import (
     AuthStatus,
     auth_status,
 )
-from codex_acp.mapping.session_setup import API_TYPE, PROVIDER, gateway_of, native_base_url
+from codex_acp.mapping.session_setup import API_TYPE, PROVIDER, configured_base_url, gateway_of
 from codex_acp.transcript.given_values import secrets_in
 from codex_acp.transcript.secrets import remember_secrets
 from codex_acp.transport.shielding import shielded
@@ -308,7 +308,7 @@ class Providers:
         """Return the one provider that can be routed, with its address, without headers."""
         gateway = self.opener.route.gateway
         if gateway is None:
-            url = native_base_url(await configuration(await self.opener.codex(), "/"))
+            url = configured_base_url(await configuration(await self.opener.codex(), "/"))
         else:
             url = gateway.base_url
         provider: JsonValue = {

@@ -52,15 +52,15 @@ ANSWER_SECONDS: Final = 1.0
 """Seconds to answer a prompt that has ended, and to send its last updates."""
 
 VERSIONS: Final = (1, 2)
-"""Versions of ACP that the agent offers. It speaks the highest that the client has, too."""
+"""Versions of ACP that the agent offers. It speaks the highest version that both sides have."""
 
 ADOPT_SECONDS: Final = 0.03
-"""Seconds after which this process becomes the parent of orphans while Codex boots (3 ms of work).
-A Codex that is ready sooner waits for that, since processes that its MCP servers orphaned before
-could not be ended."""
+"""Seconds after which this process becomes the parent of orphans (3 ms of work), while Codex boots.
+The first use of Codex does this, too: a process that an MCP server orphans earlier could not be
+ended."""
 
 START_UP_SECONDS: Final = 10.0
-"""Seconds after which the garbage collector is switched on, even if no session was opened."""
+"""Seconds after which the garbage collector, which `cli.serve` switches off, is on in any case."""
 
 
 async def serve_link(
@@ -77,10 +77,10 @@ async def serve_link(
     """Serve one client until it disconnects, or until ``ending`` is set and the prompts that run
     are answered; then end Codex and all of its children.
 
-    ``transcript`` records every approval, elicitation and decline, and the wire if it keeps that.
-    ``line_limit`` is in bytes. ``when_loaded`` is called when ``ahead`` has imported, in a thread,
-    the modules that a prompt needs. ``versions`` are the versions of ACP that the agent offers.
-    Raises TransportError if the connection to the client broke."""
+    ``transcript`` records every approval, elicitation and decline, and each message if it has
+    ``record_wire``. ``line_limit`` is in bytes. ``when_loaded`` is called when ``ahead`` has
+    imported, in a thread, the modules that a prompt needs. ``versions`` are the versions of ACP
+    that the agent offers. Raises TransportError if the connection to the client broke."""
     tap = None if transcript is None else transcript.tap("client")
     connection = acp_connection(link, name="the client", line_limit=line_limit, on_line=tap)
     if transcript is not None:
@@ -88,7 +88,7 @@ async def serve_link(
     tasks = SideTasks()
     try:
         agent = CodexAgent(app_server, tasks.start, transcript, when_loaded, ahead)
-        side = agent_side(connection, versions, agent, lambda _: agent, agent)
+        side = agent_side(connection, versions, agent, agent_of=lambda _: agent, own_agent=agent)
         agent.client.side = side
         if ending is not None:
             tasks.start(lambda: _end(ending, agent, side))
@@ -96,7 +96,7 @@ async def serve_link(
             await side.run()
         finally:
             agent.note_client_left()
-            await agent.keep_sessions()
+            await agent.store_sessions()
             await tasks.aclose()
     finally:
         await app_server.aclose()
@@ -112,8 +112,9 @@ def agent_side(
     """Return the side that serves ``agent`` in ``versions``; a version's modules are loaded when a
     client speaks it.
 
-    ``agent_of`` returns the agent of an open session, or raises RpcError. ``own_agent`` is the
-    agent that this client has for itself, if any: it serves logins and providers, too."""
+    ``agent_of`` returns the agent of an open session, or raises RpcError. ``own_agent``, which
+    serves logins and providers, too, is the agent of a client on standard input and output; None
+    for a client of the network, whose sessions can belong to several agents."""
 
     def in_v1() -> Handlers:
         from codex_acp.adapter.agent_v1 import AgentInV1
@@ -154,7 +155,7 @@ def run_stdio(
     """Serve on ``link`` until it ends or a signal comes; return the exit code of the process.
 
     ``versions`` are the versions of ACP that the agent offers, ``defaults`` the settings of each
-    new session. ``hello`` is the ``initialize`` request that the spawned Codex was sent already."""
+    new session. ``hello`` is the ``initialize`` request that the caller has sent to Codex."""
     app_server = AppServer(options, spawned, defaults=defaults, hello=hello)
 
     async def main() -> int:
@@ -190,7 +191,7 @@ def run_stdio(
 async def _end(ending: asyncio.Event, agent: CodexAgent, side: EitherAgentSide) -> None:
     await ending.wait()
     await agent.end_prompts()
-    await side.close_behind(PROMPT_METHOD, ANSWER_SECONDS)
+    await side.close_behind(PROMPT_METHOD, ANSWER_SECONDS)  # after the answers of prompts
 
 
 def start_garbage_collection() -> None:

@@ -26,13 +26,13 @@ environment:
   CODEX_ACP_TOKEN       the token of --listen, where --token-file names none
   CODEX_HOME            Codex's own: its configuration, login and sessions
 
-read as by @agentclientprotocol/codex-acp:
+with the same meaning as in @agentclientprotocol/codex-acp:
   CODEX_CONFIG          a JSON object of settings; -c overrides it
   MODEL_PROVIDER        the model provider
   INITIAL_AGENT_MODE    the mode in which a new session begins
   DEFAULT_AUTH_REQUEST  the login to make when Codex needs one
   CODEX_API_KEY, OPENAI_API_KEY
-                        the key of the login api-key, the first that is set
+                        API key of the login api-key; the first one set counts
   NO_BROWSER            if set, logins that need a browser here are not offered
   APP_SERVER_LOGS       a directory for the log, where --log-file names none
 """
@@ -47,6 +47,7 @@ class Command(NamedTuple):
     """Arguments that may follow the command, for the program's usage."""
     parser: Callable[[], argparse.ArgumentParser]
     run: Callable[[argparse.Namespace], int]
+    """Not called for ``serve`` and ``login``: `run` gives them their arguments unparsed."""
 
 
 def run(argv: Sequence[str]) -> int:
@@ -74,11 +75,11 @@ def _no_command(word: str) -> str:
 def _serve(argv: Sequence[str]) -> int:
     parser = program_parser()
     options, unknown = parser.parse_known_args(argv)
-    # A client appends ``login`` to the agent's command, which may have options and ``serve``.
+    # A client logs in with the agent's command and ``login``: ``[options] [serve] login``.
     if options.command == "login" or (options.command == "serve" and unknown[:1] == ["login"]):
         more = unknown if options.command == "login" else unknown[1:]
         return _login(options.codex, [*_settings(options.config), *more])
-    # Before unknown commands: argparse takes the value of an unknown option for a command.
+    # Checked before the command: with ``--unknown x``, argparse takes ``x`` for the command.
     if unknown:
         parser.error(f"unrecognized arguments: {' '.join(unknown)}")
     word = options.command
@@ -219,7 +220,7 @@ def program_parser() -> argparse.ArgumentParser:
             "commands:",
             *(f"  {word:{width}}  {command.summary}" for word, command in COMMANDS.items()),
             "",
-            f"`{PROGRAM} help COMMAND` tells what each takes; this is the agent's:",
+            f"`{PROGRAM} help COMMAND` shows a command's options. Options of `serve`:",
         )
     )
     parser.epilog = ENVIRONMENT
@@ -235,8 +236,8 @@ def help_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _parser_of_options(word: str) -> Callable[[], argparse.ArgumentParser]:
-    """Return the function that makes the parser of a command whose options take time to load."""
+def _lazy_parser(word: str) -> Callable[[], argparse.ArgumentParser]:
+    """Return a function that makes a command's parser, after loading its options late."""
 
     def load() -> argparse.ArgumentParser:
         from codex_acp.cli.command_arguments import PARSERS
@@ -257,11 +258,11 @@ COMMANDS: Final[Mapping[str, Command]] = {
     ),
     "run": Command(
         "send one prompt to any ACP agent, from the terminal or a script",
-        "[options] PROMPT", _parser_of_options("run"), _run_run,
+        "[options] PROMPT", _lazy_parser("run"), _run_run,
     ),
     "chat": Command(
         "talk with any ACP agent in the terminal",
-        "[options] [PROMPT]", _parser_of_options("chat"), _run_chat,
+        "[options] [PROMPT]", _lazy_parser("chat"), _run_chat,
     ),
     "login": Command(
         "log in to OpenAI with Codex's own login",
@@ -269,7 +270,7 @@ COMMANDS: Final[Mapping[str, Command]] = {
     ),
     "doctor": Command(
         "find problems, with advice; print settings for editors",
-        "[--turn] [--editor NAME]", _parser_of_options("doctor"), _run_doctor,
+        "[--turn] [--editor NAME]", _lazy_parser("doctor"), _run_doctor,
     ),
     "transcript": Command(
         "show a transcript, or make a page of it",
@@ -281,7 +282,7 @@ COMMANDS: Final[Mapping[str, Command]] = {
     ),
     "fleet": Command(
         "run many tasks from a file, and keep their outcomes",
-        "run|show [options]", _parser_of_options("fleet"), _run_fleet,
+        "run|show [options]", _lazy_parser("fleet"), _run_fleet,
     ),
     "routes": Command(
         "print the possible routes of every request of Codex",

@@ -119,7 +119,7 @@ class Notice:
     title: str
     """Text that is clear without ``details``; its invisible characters are escaped."""
     details: str | None = None
-    aside: bool = False
+    optional: bool = False
     """Whether a client without the capability ``notices`` does not get it, because it is about the
     machine and not about the conversation."""
 
@@ -284,7 +284,7 @@ class CompactionChanged:
 
     compaction_id: str
     status: CompactionStatus
-    known: bool
+    announced: bool
     """Whether an earlier event announced the compaction."""
 
 
@@ -357,7 +357,7 @@ _FIELDS: Final[tuple[str, ...]] = names_of(ToolCallChanged)
 
 
 def fields_set(call: ToolCallAnnounced | ToolCallChanged) -> dict[str, Any]:
-    """Return the fields of a tool call that are set, by name."""
+    """Return the fields of a tool call that are not None, by name."""
     return {name: value for name in _FIELDS if (value := getattr(call, name)) is not None}
 
 

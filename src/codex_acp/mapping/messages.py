@@ -45,22 +45,22 @@ _NO_TEXT: Final = "Codex sent a warning without a text"
 
 
 def make_notice(
-    text: str, severity: Severity = "warning", details: str | None = None, *, aside: bool = False
+    text: str, severity: Severity = "warning", details: str | None = None, *, optional: bool = False
 ) -> Notice:
     """Return a notice of any length, with invisible characters escaped. ``text`` must be clear
-    without ``details``; `Notice` explains ``aside``."""
+    without ``details``; `Notice` explains ``optional``."""
     text = still_visible(text.strip()) or _NO_TEXT
     details = still_visible(details.strip()) if details else None
-    return Notice(severity, text, details, aside)
+    return Notice(severity, text, details, optional)
 
 
 def notice_events(
-    text: str, severity: Severity = "warning", details: str | None = None, *, aside: bool = False
+    text: str, severity: Severity = "warning", details: str | None = None, *, optional: bool = False
 ) -> SessionEvents:
     """Return the events of one notice with a text of Codex, shortened."""
     text = shortened(text.strip(), TITLE_LIMIT)
     details = shortened(details.strip(), DETAILS_LIMIT) if details else None
-    return (make_notice(text, severity, details, aside=aside),)
+    return (make_notice(text, severity, details, optional=optional),)
 
 
 def notice_once(
@@ -70,7 +70,7 @@ def notice_once(
     details: str | None = None,
     *,
     key: tuple[str | None, ...] = (),
-    aside: bool = False,
+    optional: bool = False,
 ) -> SessionEvents:
     """Return `notice_events`, or nothing if the session had a notice with this ``key`` before.
 
@@ -80,7 +80,7 @@ def notice_once(
     if key in state.notices:
         return ()
     state.notices[key] = None
-    return notice_events(text, severity, details, aside=aside)
+    return notice_events(text, severity, details, optional=optional)
 
 
 # Messages of the agent and of the person.
@@ -202,22 +202,22 @@ def compaction_started(state: SessionState, item: ContextCompactionThreadItem) -
     if compaction_id in state.open_compactions:
         return ()
     state.open_compactions.append(compaction_id)
-    return (CompactionChanged(compaction_id, "in_progress", known=False),)
+    return (CompactionChanged(compaction_id, "in_progress", announced=False),)
 
 
 def compaction_completed(state: SessionState, item: ContextCompactionThreadItem) -> SessionEvents:
     """Show that a compaction ended, announced before or not (in a replay)."""
     compaction_id = tool_call_id(item.id)
-    known = compaction_id in state.open_compactions
-    if known:
+    announced = compaction_id in state.open_compactions
+    if announced:
         state.open_compactions.remove(compaction_id)
-    return (CompactionChanged(compaction_id, "completed", known=known),)
+    return (CompactionChanged(compaction_id, "completed", announced=announced),)
 
 
 def close_compactions(state: SessionState) -> SessionEvents:
     """Cancel the open compactions, because the turn ended."""
     left, state.open_compactions = state.open_compactions, []
-    return [CompactionChanged(compaction_id, "cancelled", known=True) for compaction_id in left]
+    return [CompactionChanged(compaction_id, "cancelled", announced=True) for compaction_id in left]
 
 
 # Hooks: shown if they stopped something, failed, or have a message for the person.
@@ -294,7 +294,7 @@ def config_warning(state: SessionState, params: models.ConfigWarningNotification
     place = params.path
     if place is None and not params.details:
         state.remarks[params.summary] = None
-        return notice_once(state, params.summary, aside=True)
+        return notice_once(state, params.summary, optional=True)
     if place is not None and params.range is not None:
         place = f"{place}:{params.range.start.line}:{params.range.start.column}"
     details = "\n".join(part for part in (params.details, place) if part)

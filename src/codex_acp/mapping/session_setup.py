@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 _SERVERS: Final = "mcp_servers"
 
 
-def absolute(path: str, where: str) -> str:
-    """Return an absolute path. Raises RpcError -32602, which names the field ``where``."""
+def checked_path(path: str, where: str) -> str:
+    """Return an absolute path as it is; raise RpcError -32602, naming ``where``, for another."""
     if not path.startswith("/"):
         raise RpcError(INVALID_PARAMS, f"{where}: {path!r} is not an absolute path")
     if "\0" in path:
@@ -43,16 +43,17 @@ def thread_params(
     Codex restores the roots of a ``stored`` thread; ACP wants only those of the request, so they
     are always sent then. Raises RpcError -32602 for a path that is not absolute.
     """
-    params: dict[str, JsonValue] = {"cwd": absolute(cwd, "cwd")}
+    params: dict[str, JsonValue] = {"cwd": checked_path(cwd, "cwd")}
     roots: list[JsonValue] = [cwd]
     for number, directory in enumerate(directories):
-        if absolute(directory, f"additionalDirectories.{number}") not in roots:
+        if checked_path(directory, f"additionalDirectories.{number}") not in roots:
             roots.append(directory)
     if stored or len(roots) > 1:
         params["runtimeWorkspaceRoots"] = roots
     if servers:
         tables: dict[str, JsonValue] = {}
-        for name, table in servers.items():  # one table of all would hide servers of option ``-c``
+        # A key for each: a whole table of servers would replace those of the option ``-c``.
+        for name, table in servers.items():
             tables[f"{_SERVERS}.{name}"] = dict(table)  # type: ignore[arg-type] # of plain JSON
         params["config"] = tables
     return params
@@ -98,7 +99,7 @@ def without_clashes(
     """Return the servers whose names are not configured, and a notice for each other server.
 
     Codex would merge the two tables: the client's command would get the trust that the person gave
-    the configured server, or Codex would refuse an address beside a command.
+    the configured server, or Codex would refuse a table with both ``command`` and ``url``.
     """
     kept = {name: table for name, table in servers.items() if name not in configured}
     notices = [
@@ -153,12 +154,12 @@ def instructions(prompt: object) -> dict[str, JsonValue]:
 
 
 def with_configured_instructions(
-    params: Mapping[str, JsonValue], read: JsonValue
+    params: Mapping[str, JsonValue], config_read: JsonValue
 ) -> dict[str, JsonValue]:
-    """Return ``params`` with the configured instructions before the appended ones. ``read`` is the
-    answer of ``config/read``."""
+    """Return ``params`` with the configured instructions before the appended ones. ``config_read``
+    is the answer of ``config/read``."""
     given = params.get(APPENDED)
-    configured = text_at(read, "config", "developer_instructions")
+    configured = text_at(config_read, "config", "developer_instructions")
     if not isinstance(given, str) or configured is None or not configured.strip():
         return dict(params)
     return {**params, APPENDED: f"{configured}\n\n{given}"}
@@ -172,11 +173,11 @@ def _invalid_prompt(problem: str) -> RpcError:
 
 _NOT_IN_A_NAME: Final = re.compile(r"[^A-Za-z0-9_:@/-]+")
 """Characters that Codex does not allow in a server's name; in an editor a name may be "My Notes".
-Codex allows a dot, but not in the dotted key of the server's table."""
+Codex allows a dot in a name, but here the name is a part of a dotted key."""
 
 
 def server_config(servers: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, object]]:
-    """Return name for Codex → table of a server. ``servers`` are plain JSON.
+    """Return the table of each server by its name in Codex. ``servers`` are plain JSON.
 
     Raises RpcError -32602 for a transport that Codex lacks, and for a name that is given twice.
     """
@@ -242,7 +243,7 @@ def gateway_of(
     base_url: object, headers: object, name: str = "The client's gateway", *, where: str = ""
 ) -> Gateway:
     """Check a client's gateway. Raises RpcError -32602, which quotes no header's value."""
-    from urllib.parse import urlsplit  # here: no start needs it
+    from urllib.parse import urlsplit  # imported late: most starts do not need it
 
     if not isinstance(base_url, str) or not base_url or len(base_url) > MAX_URL:
         raise RpcError(INVALID_PARAMS, f"{where}baseUrl: has to be an address")
@@ -291,13 +292,16 @@ def with_gateway(params: Mapping[str, JsonValue], gateway: Gateway) -> dict[str,
     return _with_provider(params, provider)
 
 
-def without_gateway(params: Mapping[str, JsonValue], read: JsonValue) -> dict[str, JsonValue]:
-    """Return the params of a thread that was stored with a gateway, for the configured provider.
+def without_gateway(
+    params: Mapping[str, JsonValue], config_read: JsonValue
+) -> dict[str, JsonValue]:
+    """Return params that let a thread stored with a gateway use the configured provider: they have
+    its table under the gateway's name.
 
-    ``read`` is the answer of ``config/read``. Without a configured provider it is OpenAI.
+    ``config_read`` is the answer of ``config/read``. Without a configured provider it is OpenAI.
     """
-    tables = object_at(read, "config", "model_providers")
-    configured = object_at(tables, native_provider(read))
+    tables = object_at(config_read, "config", "model_providers")
+    configured = object_at(tables, configured_provider(config_read))
     provider: dict[str, JsonValue] = {k: v for k, v in configured.items() if v is not None}
     openai: JsonValue = {"name": "OpenAI", "wire_api": "responses", "requires_openai_auth": True}
     return _with_provider(params, provider or openai)
@@ -313,17 +317,18 @@ def _with_provider(params: Mapping[str, JsonValue], provider: JsonValue) -> dict
     return {**params, "modelProvider": GATEWAY_PROVIDER, "config": config}
 
 
-def native_provider(read: JsonValue) -> str:
+def configured_provider(config_read: JsonValue) -> str:
     """Return the configured provider from the answer of ``config/read``."""
-    return text_at(read, "config", "model_provider") or PROVIDER
+    return text_at(config_read, "config", "model_provider") or PROVIDER
 
 
-def native_base_url(read: JsonValue) -> str:
+def configured_base_url(config_read: JsonValue) -> str:
     """Return the URL of the configured provider from the answer of ``config/read``, without a
     password."""
-    from urllib.parse import urlsplit, urlunsplit  # here: no start needs it
+    from urllib.parse import urlsplit, urlunsplit  # imported late: most starts do not need it
 
-    base_url = text_at(read, "config", "model_providers", native_provider(read), "base_url")
+    tables = object_at(config_read, "config", "model_providers")
+    base_url = text_at(tables, configured_provider(config_read), "base_url")
     try:
         parts = urlsplit(base_url or OPENAI_URL)
     except ValueError:

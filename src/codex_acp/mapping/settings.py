@@ -1,9 +1,9 @@
 """Read a thread's settings, and the choices that Codex offers, from plain JSON; make patches.
 
-Plain JSON, because ``session/new`` is answered before a model is loaded. Entries that do not fit
-are left out, so that one odd entry never hides the others. A *patch* is the params of
-``thread/settings/update`` without the thread id. It has only the settings to change: Codex answers
-with an empty object, and then reports all settings if any has changed. Must not know ACP.
+Plain JSON, because ``session/new`` is answered before the generated classes are loaded. Entries
+that do not fit are left out, so that one odd entry never hides the others. A *patch* is the params
+of ``thread/settings/update`` without the thread id. It has only the settings to change: Codex
+answers with an empty object, and then reports all settings if any has changed. Must not know ACP.
 
 Sources: ``ThreadStartResponse``, ``ThreadSettings``, ``ThreadSettingsUpdateParams``, ``Model``,
 ``CollaborationModeMask`` and ``PermissionProfileSummary`` of ``schema/codex/experimental.json``.
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 STANDARD_TIER = "default"
-"""The service tier that Codex reports after null has cleared the tier."""
+"""The service tier that Codex reports after a patch has set the tier to null."""
 
 
 class Access(NamedTuple):
@@ -48,12 +48,12 @@ class Settings(NamedTuple):
     effort: str | None
     """None: the model's default."""
     tier: str | None
-    """None: the model's default service tier."""
+    """None: no tier is chosen, so the model's default counts; `STANDARD_TIER` is a choice."""
     access: Access
     collaboration: str = "default"
     """``ModeKind`` of the collaboration mode."""
     instructions: str | None = None
-    """The collaboration mode's developer instructions."""
+    """The collaboration mode's developer instructions; None if there are none."""
 
 
 class Choice(NamedTuple):
@@ -207,7 +207,7 @@ def _objects(value: JsonValue) -> Iterator[JsonObject]:
 
 
 def text_of(source: JsonObject, name: str) -> str | None:
-    """Return a text that is not empty, or None: empty developer instructions mean none, too."""
+    """Return a text; None if it is absent or empty."""
     value = source.get(name)
     return value if isinstance(value, str) and value else None
 
@@ -257,6 +257,7 @@ def applied(settings: Settings, patch: JsonObject) -> Settings:
         mode = object_at(patch, "collaborationMode")
         effort = text_of(object_at(mode, "settings"), "reasoning_effort")
         kind = text_of(mode, "mode") or settings.collaboration
+        # Left out: its model, which is the thread's, and its instructions, which Codex may fill in.
         settings = settings._replace(collaboration=kind, effort=effort)
     if "serviceTier" in patch:
         settings = settings._replace(tier=text_of(patch, "serviceTier") or STANDARD_TIER)
@@ -274,6 +275,7 @@ def difference(wanted: Settings, have: Settings) -> JsonObject:
     if wanted.collaboration != have.collaboration:
         mode, instructions = wanted.collaboration, wanted.instructions
         patch |= collaboration_patch(wanted.model, mode, wanted.effort, instructions)
+    # A null in the patch would not mean the model's default, as None does in `wanted`.
     elif wanted.effort != have.effort and wanted.effort is not None:
         patch["effort"] = wanted.effort
     if wanted.tier != have.tier and wanted.tier is not None:
@@ -299,7 +301,7 @@ def collaboration_patch(
 ) -> JsonObject:
     """Return the patch for a collaboration mode, which always sets the effort, too.
 
-    ``instructions``: None means those that Codex has built in for the mode, "" means none.
+    ``instructions``: unlike in `Settings`, None means those built into Codex, and "" means none.
     """
     settings: JsonObject = {
         "model": model,

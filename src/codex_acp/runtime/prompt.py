@@ -1,7 +1,7 @@
 """One prompt: its updates as an async iterator, its end, and its cancellation.
 
-Owns giving each update once and in order, and cancelling a prompt that is not read any more. Must
-not know how updates arrive, nor what they mean.
+Gives each update once and in order, and cancels a prompt that nobody reads any more. Must not know
+how updates arrive, nor what they mean.
 """
 
 from __future__ import annotations
@@ -40,7 +40,8 @@ CANCEL_SECONDS: Final = 10.0
 class RunningPrompt:
     """A prompt that runs, also after its reader has left.
 
-    ``send`` sends the request and returns its answer; ``cancel`` sends ``session/cancel``.
+    ``send`` sends the request and returns its answer; ``cancel`` sends ``session/cancel``. While
+    the prompt holds ``gate``, reading pauses, unless somebody waits for the agent (``with gate``).
     """
 
     def __init__(
@@ -54,11 +55,11 @@ class RunningPrompt:
         self._send_cancel = cancel
         self.record: Record = Record()
         self.cancelled: bool = False
-        """Whether this program has cancelled the prompt."""
+        """Whether `cancel` has cancelled the prompt."""
         self.ending: bool = False
-        """Whether the prompt was or will be cancelled."""
+        """Whether the prompt is cancelled, or `leave` has scheduled its cancellation."""
         self.sent = False
-        """Whether ``send`` has sent the request; a prompt cancelled earlier is not sent."""
+        """Set by ``send`` when it sends the request, unless the prompt is cancelled by then."""
         self.response: PromptResponse | None = None
         self.error: Exception | None = None
         self._unread: deque[Update] = deque()
@@ -84,7 +85,7 @@ class RunningPrompt:
         """Return the next update; None at the end. Raises the error that ended the prompt."""
         while not self._unread:
             if self.error is not None:
-                raise self.error.with_traceback(None)
+                raise self.error.with_traceback(None)  # at each call: else the traceback would grow
             if self.response is not None:
                 return None
             self._news.clear()
@@ -116,9 +117,9 @@ class RunningPrompt:
             self._task.cancel()
             self._news.set()
 
-    async def ended(self) -> None:
+    async def wait_until_ended(self) -> None:
         """Wait for the end; abandon a cancelled prompt after `CANCEL_SECONDS`."""
-        with self._gate, suppress(Exception):
+        with self._gate:
             if not self.cancelled:
                 await shielded(self._task)
                 return
@@ -130,7 +131,7 @@ class RunningPrompt:
             self.abandon(CodexAcpError(message))
 
     def leave(self) -> None:
-        """Call `stop_reading` in the event loop, from any thread that collects garbage."""
+        """Schedule `stop_reading` in the event loop, from the thread that runs `Prompt.__del__`."""
         self.ending = True
         with suppress(RuntimeError):  # the loop is closed
             self._loop.call_soon_threadsafe(self.stop_reading)
@@ -196,7 +197,7 @@ class Prompt:
         self._running.stop_reading()
         if not self._running.done:
             with anyio.CancelScope(shield=True):
-                await self._running.ended()
+                await self._running.wait_until_ended()
 
     def __aiter__(self) -> Self:
         return self

@@ -129,7 +129,7 @@ class Session:
 
         async def send() -> types.PromptResponse:
             if before is not None:
-                await before.ended()
+                await before.wait_until_ended()
             if running.cancelled:
                 return types.PromptResponse(stop_reason="cancelled")
             self._state.prompt = running
@@ -259,7 +259,7 @@ class Session:
         if process.failure is None and process.features.close_session:
             await close_session(process, self.session_id)
         elif prompt is not None and process.failure is None and process.spec.shared:
-            await prompt.ended()
+            await prompt.wait_until_ended()
         if prompt is not None:
             prompt.abandon(SessionClosed(f"the session {self.session_id} was closed"))
         await state.answers.aclose()

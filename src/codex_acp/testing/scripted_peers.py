@@ -76,7 +76,8 @@ class ScriptedAgent:
         async with connect_agent(agent.link(), name="me"): ...   # for the protocol itself
 
     A prompt without a turn in the script is answered at once. The agent runs on the test's event
-    loop; each `link` starts it once. ``stop_reason`` ends every turn.
+    loop. Each call of `link` starts it again, with the rest of the script. ``stop_reason`` ends
+    every turn.
     """
 
     turns: Sequence[Sequence[AgentStep]] = ()

@@ -33,8 +33,8 @@ from codex_acp.mapping.session import (
     updated_at,
 )
 from codex_acp.mapping.session_setup import (
-    absolute,
     canonical_id,
+    checked_path,
     configured_servers,
     given_servers,
     instructions,
@@ -139,7 +139,7 @@ class SessionMethods:
         """List sessions (``session/list``), archived ones by the unstable ``archived``. Raises
         RpcError -32602 for a cursor that Codex does not know, and for an unknown filter."""
         if request.cwd is not None:
-            absolute(request.cwd, "cwd")
+            checked_path(request.cwd, "cwd")
         page = list_page(request.archived, request.cursor)
         if page is None:
             message = f"archived: {request.archived!r} is none of exclude, include and only"

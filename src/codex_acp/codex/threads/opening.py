@@ -2,11 +2,12 @@
 
 If ``thread/start`` names a directory with a sandbox that may write, Codex records the directory as
 trusted, and starts its MCP servers and hooks. A thread is therefore started read-only, and then
-gets its real sandbox. Measured on 0.147 to 0.171: nothing is recorded or started, and
-sandbox, approval policy, roots, network and the model's input are the same as otherwise.
+gets its real sandbox. Measured on 0.147 to 0.171: Codex then records and starts nothing, and
+sandbox, approval policy, roots, network and the model's input are those of an ordinary start.
 ``thread/resume``, ``thread/fork`` and a turn in another directory trust nothing.
 
 The answer to ``config/read`` with ``includeLayers`` shows where the sandbox is configured.
+`GitProgram` is here for pure modules: `git_programs`, which finds these programs, reads files.
 Source: ``ConfigReadResponse`` and ``ThreadSettingsUpdateParams`` of the app-server's schema.
 """
 
@@ -29,9 +30,9 @@ READ_ONLY: Final = "read-only"
 FULL_ACCESS: Final[JsonObject] = {"type": "dangerFullAccess"}
 """The ``SandboxPolicy`` of ``danger-full-access``."""
 
-PROFILE: Final = "default_permissions"
-MODE: Final = "sandbox_mode"
-TABLE: Final = "sandbox_workspace_write"
+PROFILE_KEY: Final = "default_permissions"
+MODE_KEY: Final = "sandbox_mode"
+WORKSPACE_KEY: Final = "sandbox_workspace_write"
 """Keys of Codex's configuration: permission profile, sandbox mode, and the mode's settings."""
 
 
@@ -56,8 +57,8 @@ def needs_no_configuration(params: Mapping[str, JsonValue]) -> bool:
 
 def opening(params: Mapping[str, JsonValue], config_read: JsonValue) -> Opening:
     """Return the calls that start the thread of ``params`` (``thread/start``) without trust.
-    ``config_read`` is the answer to ``config/read``. If it is None, as long as the configuration is
-    unknown, a thread without a sandbox of its own is read-only."""
+    ``config_read`` is the answer to ``config/read``; None while the configuration is unknown: then
+    a thread whose params set no sandbox is read-only."""
     params = dict(params)
     own_config = object_at(params, "config")
     mode, profile = _text(params, "sandbox"), _text(params, "permissions")
@@ -65,6 +66,8 @@ def opening(params: Mapping[str, JsonValue], config_read: JsonValue) -> Opening:
         mode, profile = _choice(own_config) or configured_choice(config_read)
     if config_read is None and mode is None and profile is None:
         return Opening(params | {"sandbox": READ_ONLY}, None)
+    # Without a choice, Codex lets a thread write only where a trust level is set already. A colon
+    # begins the name of a built-in profile.
     is_read_only = mode in (None, READ_ONLY) if profile is None else profile == f":{READ_ONLY}"
     if is_read_only:
         return Opening(params, None)
@@ -73,23 +76,23 @@ def opening(params: Mapping[str, JsonValue], config_read: JsonValue) -> Opening:
     if profile is not None:
         return Opening(params, {"permissions": profile})
     assert mode is not None
-    table = object_at(config_read, "config", TABLE) | _table(own_config)
-    roots = list_at(params, "runtimeWorkspaceRoots")
-    policy = sandbox_policy(mode, table, [root for root in roots if root != params.get("cwd")])
-    return Opening(params, {"sandboxPolicy": policy})
+    workspace_write = object_at(config_read, "config", WORKSPACE_KEY) | _workspace_write(own_config)
+    roots = [root for root in list_at(params, "runtimeWorkspaceRoots") if root != params.get("cwd")]
+    return Opening(params, {"sandboxPolicy": sandbox_policy(mode, workspace_write, roots)})
 
 
 def configured_choice(config_read: JsonValue) -> tuple[str | None, str | None]:
-    """Return sandbox mode and permission profile of the highest layer with either; one is None."""
+    """Return the `_choice` of the highest enabled layer with one, else of the whole configuration;
+    (None, None) without any."""
     for layer in map(object_at, list_at(config_read, "layers")):
         if not layer.get("disabledReason") and (choice := _choice(object_at(layer, "config"))):
             return choice
     return _choice(object_at(config_read, "config")) or (None, None)
 
 
-def sandbox_policy(mode: str, table: JsonObject, roots: list[JsonValue]) -> JsonObject:
-    """Return the ``SandboxPolicy`` of a ``sandbox_mode``; ``table`` is ``sandbox_workspace_write``.
-    An unknown mode gets Codex's spelling, for Codex to take or to refuse."""
+def sandbox_policy(mode: str, workspace_write: JsonObject, roots: list[JsonValue]) -> JsonObject:
+    """Return the ``SandboxPolicy`` of a ``sandbox_mode`` and its table ``sandbox_workspace_write``.
+    An unknown mode is passed on in camelCase: Codex takes or refuses it."""
     if mode == "danger-full-access":
         return dict(FULL_ACCESS)
     if mode != "workspace-write":
@@ -98,11 +101,11 @@ def sandbox_policy(mode: str, table: JsonObject, roots: list[JsonValue]) -> Json
     return {
         "type": "workspaceWrite",
         "writableRoots": [
-            *dict.fromkeys([*map(str, list_at(table, "writable_roots")), *map(str, roots)])
+            *dict.fromkeys(map(str, [*list_at(workspace_write, "writable_roots"), *roots]))
         ],
-        "networkAccess": table.get("network_access") is True,
-        "excludeTmpdirEnvVar": table.get("exclude_tmpdir_env_var") is True,
-        "excludeSlashTmp": table.get("exclude_slash_tmp") is True,
+        "networkAccess": workspace_write.get("network_access") is True,
+        "excludeTmpdirEnvVar": workspace_write.get("exclude_tmpdir_env_var") is True,
+        "excludeSlashTmp": workspace_write.get("exclude_slash_tmp") is True,
     }
 
 
@@ -122,8 +125,8 @@ def _config_with(
 def distrusting(
     params: Mapping[str, JsonValue], config_read: JsonValue, *directories: str
 ) -> JsonObject:
-    """Return params for a thread that does not trust these directories. They set read-only if no
-    sandbox is configured, because Codex would let the thread write there."""
+    """Return params for a thread that does not trust these directories. Without a choice of a
+    sandbox they set read-only: in an untrusted directory Codex would choose workspace-write."""
     config = _config_with(params, "untrusted", directories)
     own_choice = _choice(config) or _text(params, "sandbox") or _text(params, "permissions")
     if not own_choice and configured_choice(config_read) == (None, None):
@@ -164,19 +167,19 @@ def contents_of(config: JsonObject, files: Collection[str]) -> list[str]:
 
 
 def _choice(config: JsonObject) -> tuple[str | None, str | None] | None:
-    """Return sandbox mode and permission profile of a configuration, one of them None; None if it
-    has neither. A profile counts before a mode."""
-    profile, mode = _text(config, PROFILE), _text(config, MODE)
+    """Return the choice in a configuration, (mode, None) or (None, profile); None without one. A
+    profile counts before a mode."""
+    profile, mode = _text(config, PROFILE_KEY), _text(config, MODE_KEY)
     if profile is not None:
         return None, profile
     return None if mode is None else (mode, None)
 
 
-def _table(config: JsonObject) -> JsonObject:
+def _workspace_write(config: JsonObject) -> JsonObject:
     """Return the sandbox table of the thread's own settings, which may have dotted names."""
-    dotted = f"{TABLE}."
+    dotted = f"{WORKSPACE_KEY}."
     flat = {key.removeprefix(dotted): v for key, v in config.items() if key.startswith(dotted)}
-    return object_at(config, TABLE) | flat
+    return object_at(config, WORKSPACE_KEY) | flat
 
 
 def _text(source: Mapping[str, JsonValue], name: str) -> str | None:
@@ -197,7 +200,7 @@ class GitProgram(NamedTuple):
     def description(self) -> str:
         """Return the program as one line without invisible characters."""
         if not self.key:
-            return f"{self.file!r} can name any: {self.value}"
+            return f"{self.file!r} can name any program: {self.value}"
         return f"{self.key!r} names {self.value!r} in {self.file!r}"
 
 
@@ -206,7 +209,7 @@ MAX_DESCRIPTION: Final = 2000
 
 
 def git_programs_refusal(directory: str, programs: Sequence[GitProgram], how: str) -> str:
-    """Return the message why Codex is not used in a directory, and ``how`` the user trusts it."""
+    """Return the message why Codex is not used in a directory. ``how`` says how to trust it."""
     descriptions = "; ".join(each.description for each in programs)
     if len(descriptions) > MAX_DESCRIPTION:
         descriptions = f"{descriptions[:MAX_DESCRIPTION]}... (cut; there are {len(programs)})"

@@ -2,8 +2,8 @@
 
 Owns the names of these arguments and their conversion to JSON. `image`, `skill` and `mention` make
 parts of an input. In `codex_acp.codex.types`, `ThreadStartParams`, `ThreadResumeParams`,
-`ThreadForkParams`, `TurnStartParams` and the members of `UserInput` describe the fields, and fields
-that are no options here. Importing this module loads no model: a model loads at its first use.
+`ThreadForkParams`, `TurnStartParams` and the members of `UserInput` describe the fields; they also
+have fields that are no options here. To import this module makes none of these classes.
 """
 
 from __future__ import annotations
@@ -55,8 +55,11 @@ class StartOptions(_ThreadOptions, total=False):
     """Whether Codex stores nothing of the thread on the disk."""
     project_id: str
     service_name: str
+    """The program's name in Codex's metrics."""
     session_start_source: models.ThreadStartSource
+    """``startup`` (the default), or ``clear``, as after Codex's ``/clear``."""
     thread_source: models.ThreadSource
+    """The kind of the thread in Codex's analytics."""
 
 
 class ResumeOptions(_ThreadOptions, total=False):
@@ -99,7 +102,8 @@ class ListOptions(TypedDict, total=False):
 
 
 class TurnOptions(TypedDict, total=False):
-    """Keyword arguments of `Thread.run` and `Thread.turn`: they hold from this turn on."""
+    """Keyword arguments of `Thread.run` and `Thread.turn`. All hold from this turn on, except
+    ``service_tier_for_turn`` and the last three, which are for this turn alone."""
 
     cwd: str | os.PathLike[str]
     model: str
@@ -114,8 +118,10 @@ class TurnOptions(TypedDict, total=False):
     service_tier_for_turn: str
     runtime_workspace_roots: list[str]
     additional_context: dict[str, Any]
+    """Source → object with ``value`` and ``kind``: ``untrusted`` or ``application``."""
     client_user_message_id: str
     turn_trigger: str
+    """The kind of the caller that starts the turn."""
 
 
 def params_of(options: Mapping[str, Any], options_class: type) -> dict[str, JsonValue]:

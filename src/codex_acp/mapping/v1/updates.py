@@ -51,7 +51,7 @@ _Rare: TypeAlias = (
 
 
 def updates_of(event: events.SessionEvent, features: ClientFeatures) -> Sequence[SessionUpdate]:
-    """Return the updates for an event that the client has the capabilities for."""
+    """Return the updates for an event; none if v1 or the client has no way to show it."""
     match event:
         case events.TextChunk():
             block = TextContentBlock(text=event.text)
@@ -69,7 +69,7 @@ def updates_of(event: events.SessionEvent, features: ClientFeatures) -> Sequence
                 for part in event.content
             ]
         case events.Notice():
-            return (_notice(event, features),) if features.notices or not event.aside else ()
+            return (_notice(event, features),) if features.notices or not event.optional else ()
         case events.ToolCallAnnounced() | events.ToolCallChanged():
             new = isinstance(event, events.ToolCallAnnounced)
             kind = ToolCallSessionUpdate if new else ToolCallUpdateSessionUpdate
@@ -81,7 +81,7 @@ def updates_of(event: events.SessionEvent, features: ClientFeatures) -> Sequence
         case events.CompactionChanged():
             return (_compaction(event, features),)
         case events.StateChanged() | events.PromptTaken() | events.MessageRestarted():
-            return ()  # v1 has no such updates: the answer of a prompt has its end
+            return ()  # v1 has no such updates: the answer to session/prompt tells its end
         case events.SubAgentChanged() | events.SessionMessage() if not features.subagents:
             return ()
     if isinstance(event, _Rare):
@@ -110,7 +110,7 @@ def _notice(notice: events.Notice, features: ClientFeatures) -> SessionUpdate:
 
 def _markdown(text: str) -> str:
     lines = text.split("\n")
-    if len(lines) > 1 and any(as_code(line) != line for line in lines):
+    if len(lines) > 1 and any(as_code(line) != line for line in lines):  # Markdown could change it
         return fenced(text)
     return "\n".join(map(as_code, lines))
 
@@ -119,10 +119,10 @@ def _markdown(text: str) -> str:
 
 
 def _fields_of(call: events.ToolCallAnnounced | events.ToolCallChanged) -> dict[str, Any]:
-    fields = events.fields_set(call)
+    fields = events.fields_set(call)  # those that are not None
     fields["tool_call_id"] = fields.pop("id")
     terminal = fields.pop("terminal", None)
-    fields.pop("stoppable", None)
+    fields.pop("stoppable", None)  # only v2 can show it
     if terminal is not None:
         meta = _terminal_meta(terminal)
         if meta:
@@ -158,7 +158,7 @@ def _compaction(compaction: events.CompactionChanged, features: ClientFeatures) 
     compaction_id, status = compaction.compaction_id, compaction.status
     if features.compaction:
         return models.CompactionUpdateSessionUpdate(compaction_id=compaction_id, status=status)
-    if compaction.known:
+    if compaction.announced:
         return ToolCallUpdateSessionUpdate(tool_call_id=compaction_id, status=_status(status))
     return ToolCallSessionUpdate(
         tool_call_id=compaction_id, title=COMPACTION, kind="think", status=_status(status)
