@@ -93,9 +93,6 @@ _MODE = 0o600
 _FLAGS = os.O_APPEND | os.O_CREAT | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 """O_NONBLOCK, so that a pipe that nobody reads does not stop the whole program."""
 
-_MAX_LINKS = 8
-"""Symbolic links that are followed, one after the other."""
-
 
 def open_private(
     path: str | os.PathLike[str], *, tighten: bool = False, readable: bool = False
@@ -109,7 +106,7 @@ def open_private(
     """
     flags = _FLAGS | (os.O_RDWR if readable else os.O_WRONLY)
     name = os.fspath(path)
-    for _ in range(_MAX_LINKS):
+    for _ in range(MAX_LINKS):
         folder = os.path.dirname(name) or os.curdir  # noqa: PTH120 - no pathlib here
         if not os.stat(folder).st_mode & (stat.S_IWGRP | stat.S_IWOTH):  # noqa: PTH116
             return _tightened(os.open(name, flags, _MODE), tighten)

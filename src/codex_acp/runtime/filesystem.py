@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 import anyio
 
-from codex_acp._files import resolved
+from codex_acp._files import MAX_LINKS, resolved
 from codex_acp.errors import RpcError
 from codex_acp.jsonrpc.message import INTERNAL_ERROR, INVALID_PARAMS, RESOURCE_NOT_FOUND
 
@@ -46,8 +46,6 @@ _PERMISSIONS: Final = stat.S_IRWXU | stat.S_IRWXG | stat.S_IRWXO
 
 FOLLOW_NOTHING: Final = os.O_NOFOLLOW | os.O_CLOEXEC
 _DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | FOLLOW_NOTHING
-MAX_LINKS: Final = 40
-"""Links that are followed for one path; Linux has the same limit."""
 MAX_DEPTH: Final = 100
 """Directories from a root to a file: each takes a file descriptor during the search."""
 MAX_PATH: Final = 4096

@@ -227,9 +227,10 @@ class _Remembered(LastOnes[str, None]):
     @property
     def longest_first(self) -> tuple[str, ...]:
         """Return the spellings, the longest first: a shorter one may be a part of it."""
-        if len(self._longest_first) != len(self):
-            self._longest_first = tuple(sorted(self, key=len, reverse=True))
-        return self._longest_first
+        found = self._longest_first  # read once: `add` empties it, perhaps in another thread
+        if len(found) != len(self):
+            found = self._longest_first = tuple(sorted(self, key=len, reverse=True))
+        return found
 
     def add(self, values: Iterable[str]) -> None:
         self.update(dict.fromkeys(values))

@@ -283,7 +283,7 @@ class Connection:
     def notify(self, method: str, params: EncodedJson | None) -> bool:
         """Send a notification; False if the connection is closed."""
         if self.why_closed is None:
-            self._must_be_open()
+            self._must_be_started()
         return self.send(encode_notification(method, params, version=self._version))
 
     def send(self, line: bytes, add: Callable[[bytes], None] | None = None) -> bool:
@@ -337,6 +337,9 @@ class Connection:
     def _must_be_open(self) -> None:
         if self.why_closed is not None:
             raise self.why_closed.with_traceback(None)
+        self._must_be_started()
+
+    def _must_be_started(self) -> None:
         if self._handler is None:
             raise MisuseError("the connection was not started; call start() first")
 

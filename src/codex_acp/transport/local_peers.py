@@ -86,7 +86,7 @@ def private_folder(key: str) -> Path:
         above = given / "codex-acp-sdk"
     else:
         above = Path(_temporary_folder()) / f"codex-acp-sdk-{user}"
-    folder = above / sha256(os.path.realpath(key).encode())[:16]
+    folder = above / sha256(os.fsencode(os.path.realpath(key)))[:16]
     for each in (above, folder):
         with contextlib.suppress(FileExistsError):
             each.mkdir(mode=0o700)
@@ -96,10 +96,14 @@ def private_folder(key: str) -> Path:
 
 
 def _temporary_folder() -> str:
-    """Return the folder of ``tempfile.gettempdir``, whose module takes long to load."""
+    """Return what ``tempfile.gettempdir``, whose module takes long to load, nearly always does."""
     named = filter(None, map(os.environ.get, ("TMPDIR", "TEMP", "TMP")))
-    usable = (each for each in (*named, "/tmp", "/var/tmp") if os.access(each, os.W_OK | os.X_OK))
+    usable = filter(_is_writable_folder, (*named, "/tmp", "/var/tmp"))
     return os.path.abspath(next(usable, "/tmp"))  # noqa: PTH100
+
+
+def _is_writable_folder(path: str) -> bool:
+    return os.path.isdir(path) and os.access(path, os.W_OK | os.X_OK)  # noqa: PTH112
 
 
 def _is_private(folder: Path) -> bool:

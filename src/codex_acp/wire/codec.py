@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic_core import PydanticSerializationError, SchemaSerializer, ValidationError
 
+from codex_acp._lazy import sha256
 from codex_acp.errors import InvalidPayload, MisuseError
 from codex_acp.jsonrpc.message import EncodedJson
 from codex_acp.wire.lazy import BaseModel
@@ -128,12 +129,10 @@ def _problem(detail: ErrorDetails, value: object) -> str:
 def digest(value: object) -> str:
     """Return the SHA-256, in hex, of canonical JSON: sorted keys, no spaces, no needless escapes.
     Raises TypeError or ValueError if ``value`` is not JSON; NaN is not."""
-    import hashlib  # loads OpenSSL, which many processes do not need
-
     text = json.dumps(
         value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
     )
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+    return sha256(text.encode("utf-8", "surrogatepass"))
 
 
 def same_json(left: object, right: object) -> bool:
