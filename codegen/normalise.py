@@ -55,9 +55,7 @@ class Normaliser:
     def _define(self, name: str, schema: Schema) -> Definition:
         doc = schema.get("description", "")
         is_open = self.open_by_default and name not in self.closed_enums
-        if "enum" in schema and schema.get("type") == "integer" and is_open:
-            return AliasDef(name, {"type": "integer"}, doc)
-        if "enum" in schema:
+        if "enum" in schema and not (is_open and schema.get("type") == "integer"):
             return EnumDef(name, tuple(schema["enum"]), is_open, doc)
         members = schema.get("oneOf") or schema.get("anyOf")
         if members:

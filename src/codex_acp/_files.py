@@ -60,6 +60,14 @@ def resolved(path: str) -> str:
     return done
 
 
+def resolved_or_empty(path: str) -> str:
+    """Return where an absolute path leads, as `resolved`; empty if that cannot be found out."""
+    try:
+        return resolved(path)
+    except OSError:
+        return ""
+
+
 def read_regular(path: str | Path, limit: int) -> bytes:
     """Return the content of a file. Raises OSError, or ValueError if the file is not regular or has
     more than ``limit`` bytes."""

@@ -41,6 +41,19 @@ async def test_the_wait_ends_with_the_last_server() -> None:
     assert left == [[]]
 
 
+async def test_a_server_that_an_environment_registered_is_another_one_of_its_name(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(mcp_startup, "START_SECONDS", 0.02)
+    monkeypatch.setattr(mcp_startup, "UNREPORTED_SECONDS", 0.01)
+    startups = McpStartups()
+    note(startups, "docs", "starting")
+    startups.note(
+        {"threadId": "t", "name": "docs", "environmentId": "box", "status": "ready", "error": None}
+    )
+    assert await startups.wait_started("t", {"docs"}) == ["docs"]
+
+
 async def test_a_server_that_takes_too_long_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mcp_startup, "START_SECONDS", 0.02)
     monkeypatch.setattr(mcp_startup, "UNREPORTED_SECONDS", 0.01)

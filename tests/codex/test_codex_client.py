@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import anyio
 import pytest
 
@@ -144,6 +146,16 @@ async def test_a_call_that_no_json_can_carry_raises_at_once() -> None:
         for params in ({"cwd": "/caf\udce9"}, ThreadReadParams(thread_id="\udce9")):
             with pytest.raises(MisuseError, match="not Unicode"):
                 await codex.call_raw("thread/start", params)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("text", ["\N{WAVING HAND SIGN}", "a \\ud83d in a text"])
+def test_a_call_with_a_character_beyond_the_bmp_loads_no_model(
+    text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr("codex_acp.wire.codec.encode")
+    encoded = app_server_connection._params_of({"text": text}, None)
+    assert encoded is not None
+    assert json.loads(encoded) == {"text": text}
 
 
 async def test_a_raw_call_takes_and_gives_plain_data() -> None:

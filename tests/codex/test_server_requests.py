@@ -13,6 +13,7 @@ from pydantic_core import from_json
 
 from codex_acp.codex._generated.methods import MODELS, SERVER_REQUESTS
 from codex_acp.codex._generated.server_requests import RequestHandlers
+from codex_acp.codex._generated.version import SCHEMA_VERSION
 from codex_acp.codex.approvals.refusals import has_negative_form, refusal
 from codex_acp.codex.client import CodexClient
 from codex_acp.codex.connection import server_requests as requests_module
@@ -93,7 +94,7 @@ async def test_an_unknown_method_is_refused_with_one_warning_that_names_the_vers
     assert answer["error"]["code"] == -32601
     (warning,) = [r.getMessage() for r in caplog.records if r.levelno >= logging.WARNING]
     assert "item/brandNew/ask" in warning
-    assert "Codex 0.169.0" in warning
+    assert f"Codex {SCHEMA_VERSION}" in warning
     assert "scripted/0.163.0" in warning
 
 

@@ -111,6 +111,7 @@ NO_OPTIONS = {
     "wire.reading:Bounds.__init__": "what pydantic names the bounds of a field",
     "wire.reading:Field": "what pydantic names the settings of a field",
     "_record:replace": "the fields of a record",
+    "_record:_replaced": "the fields of a named tuple",
     "cli.editors:_json": "the settings of an editor",
     "fleet.fleet:RunDriver.note": "the members of a line of the journal, whatever they are",
     "fleet.outcomes:Journal.note": "the members of a line of the journal, whatever they are",

@@ -84,12 +84,14 @@ def test_mcp_servers_are_listed_with_their_tools_and_their_trouble() -> None:
         [
             server(tools={"write": {**tool, "name": "write"}, "read": tool}),
             server(name="locked", authStatus="notLoggedIn", toolsError="401"),
+            server(name="locked", environmentId="box"),
         ]
     )
 
     assert text.splitlines() == [
         "- **notes**: `read`, `write`",
         "- **locked**: not logged in; its tools are unknown: 401; no tools",
+        "- **`locked@box`**: no tools",
     ]
     assert mcp_report([]) == "No MCP servers are configured."
 

@@ -17,6 +17,7 @@ from codex_acp._json import text_at
 from codex_acp.adapter.command_results import Command, SessionAccess, TextCommand, TurnCommand
 from codex_acp.adapter.prompts.turn_calls import TurnCalls
 from codex_acp.codex._generated import models
+from codex_acp.codex.approvals.running_items import full_server_name
 from codex_acp.codex.connection.calls import all_pages
 from codex_acp.codex.connection.notification_router import NotificationSink
 from codex_acp.errors import CodexAcpError, ConnectionClosed, ErrorReply, RpcError, TransportError
@@ -183,7 +184,8 @@ class BuiltInCommands:
             return commands.mcp_report(await self._servers())
 
         async def reconnect() -> str:
-            names = [server.name for server in await self._servers()]
+            servers = await self._servers()
+            names = [full_server_name(each.name, each.environment_id) for each in servers]
             reload = lambda: self._codex().config_mcp_server_reload()  # noqa: E731
             slow = await self._access.restart_mcp(reload, names)
             return commands.mcp_report(await self._servers(), slow)

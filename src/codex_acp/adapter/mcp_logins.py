@@ -19,6 +19,7 @@ from codex_acp._last_ones import LastOnes
 from codex_acp._urls import RefusedUrl, allowed_url
 from codex_acp.adapter.server.mcp_startup import LOGIN_WANTED, STARTUP_STATUS
 from codex_acp.codex._generated.models import McpServerOauthLoginParams
+from codex_acp.codex.approvals.running_items import full_server_name
 from codex_acp.codex.connection.notification_router import NotificationSink
 from codex_acp.errors import CodexAcpError, TransportError
 from codex_acp.routing.display import server_name
@@ -78,6 +79,7 @@ class McpLogins(NotificationSink):
             return
         server, session_id = text_at(params, "name"), text_at(params, "threadId")
         if server is not None and session_id is not None and self._is_open(session_id):
+            server = full_server_name(server, text_at(params, "environmentId"))
             self._start_login(session_id, server)
 
     def _start_login(self, session_id: str, server: str) -> None:
@@ -101,10 +103,13 @@ class McpLogins(NotificationSink):
 
     async def _run_login(self, outcomes: LoginOutcomes, session_id: str, server: str) -> str | None:
         """Show the login page and wait; return why the login failed, None for success."""
-        outcome = outcomes.of(server)
+        name, _, environment = server.partition("@")  # as `full_server_name` joins them
+        outcome = outcomes.of(name)
         params = McpServerOauthLoginParams(
-            name=server, thread_id=session_id, timeout_secs=LOGIN_SECONDS
+            name=name, thread_id=session_id, timeout_secs=LOGIN_SECONDS
         )
+        if environment:
+            params.environment_id = environment
         url = (await self._codex.mcp_server_oauth_login(params)).authorization_url
         page = allowed_url(url)
         if isinstance(page, RefusedUrl):
@@ -133,7 +138,7 @@ class LoginOutcomes(NotificationSink):
         self._outcomes: LastOnes[str, asyncio.Future[str | None]] = LastOnes(_MAX_EARLY)
 
     def __enter__(self) -> LoginOutcomes:
-        self._codex.subscribe_all(self)
+        self._codex.subscribe_all(self, frozenset({self._method}))
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -146,7 +151,8 @@ class LoginOutcomes(NotificationSink):
         return self._outcomes[name]
 
     def on_notification(self, method: str, params: JsonValue) -> None:
-        name = text_at(params, self._key) if method == self._method else None
+        del method
+        name = text_at(params, self._key)
         if name is not None and not self.of(name).done():
             why = str(value_at(params, "error") or "Codex gave no reason")
             self.of(name).set_result(None if value_at(params, "success") is True else why)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from codex_acp._record import NamedTuple, replace
 from codex_acp.codex._generated import models
+from codex_acp.codex.approvals.running_items import full_server_name
 from codex_acp.mapping.content import TextBlock
 from codex_acp.mapping.events import Command, CommandsChanged
 from codex_acp.routing.display import block, code_span, inline, is_plain, visible
@@ -314,16 +315,17 @@ def mcp_report(servers: Sequence[models.McpServerStatus], starting: Collection[s
         return "No MCP servers are configured."
     lines = []
     for server in servers:
+        name = full_server_name(server.name, server.environment_id)
         notes = []
-        if server.name in starting:
+        if name in starting:
             notes.append("still starting")
         if server.auth_status == "notLoggedIn":
             notes.append("not logged in")
         if server.tools_error:
             notes.append(f"its tools are unknown: {inline(server.tools_error)}")
-        tools = ", ".join(code_span(visible(name)) for name in sorted(server.tools))
+        tools = ", ".join(code_span(visible(tool)) for tool in sorted(server.tools))
         notes.append(tools or "no tools")
-        lines.append(f"- **{inline(server.name)}**: {'; '.join(notes)}")
+        lines.append(f"- **{inline(name)}**: {'; '.join(notes)}")
     return "\n".join(lines)
 
 

@@ -13,7 +13,7 @@ from pydantic_core import PydanticSerializationError, SchemaSerializer, Validati
 
 from codex_acp._lazy import sha256
 from codex_acp.errors import InvalidPayload, MisuseError
-from codex_acp.jsonrpc.message import EncodedJson
+from codex_acp.jsonrpc.message import EncodedJson, encode_json
 from codex_acp.wire.lazy import BaseModel
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ def encode_any_text(value: object) -> EncodedJson:
         return encode(value)
     except MisuseError:
         data = _ANY.to_python(value, exclude_unset=True, by_alias=True, serialize_as_any=True)
-        text = json.dumps(data, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+        text = json.dumps(json.loads(encode_json(data)), separators=(",", ":"), ensure_ascii=False)
         return EncodedJson(text.encode(errors="replace"))
 
 

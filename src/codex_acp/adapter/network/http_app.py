@@ -30,7 +30,12 @@ from codex_acp.jsonrpc.message import (
     decode,
 )
 from codex_acp.mapping.session_setup import canonical_id
-from codex_acp.transport.json_decoding import MAX_BRACKETS, bounded_loads, default_loads
+from codex_acp.transport.json_decoding import (
+    MAX_BRACKETS,
+    TooManyBrackets,
+    bounded_loads,
+    default_loads,
+)
 from codex_acp.transport.streamable_http import (
     CONNECTION_ID,
     EVENT_STREAM,
@@ -342,9 +347,10 @@ def _message(body: bytes) -> Message | Malformed:
     """Decode the posted body. Raises RequestRefused unless it is one JSON object."""
     try:
         value = bounded_loads(body)
+    except TooManyBrackets:
+        _refuse(HTTPStatus.BAD_REQUEST, f"the body has more than {MAX_BRACKETS} brackets")
     except ValueError:
-        brackets = f"has more than {MAX_BRACKETS} brackets"
-        _refuse(HTTPStatus.BAD_REQUEST, f"the body is not valid JSON, or {brackets}")
+        _refuse(HTTPStatus.BAD_REQUEST, "the body is not valid JSON")
     if isinstance(value, list):
         _refuse(HTTPStatus.NOT_IMPLEMENTED, "batches are not supported")
     if not isinstance(value, dict):

@@ -12,7 +12,7 @@ import os
 from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
-from codex_acp.errors import CodexAcpError, TransportError
+from codex_acp.errors import CodexAcpError
 from codex_acp.transport.child import ChildProcess
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ class EarlyTurn:
         params = simple_turn_params(thread_id, message, self.message_id)
         try:
             self.abandon = codex.post("turn/start", params, self._answered)
-        except TransportError as error:
+        except CodexAcpError as error:
             self._answered(error)
 
     def when_answered(self, on_reply: Callable[[JsonValue | CodexAcpError], None]) -> None:

@@ -12,6 +12,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from codex_acp._json import text_at, value_at
+from codex_acp.codex.approvals.running_items import full_server_name
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -50,6 +51,7 @@ class McpStartups:
         """Note the status in a ``mcpServer/startupStatus/updated``."""
         thread_id, name, status = (text_at(params, key) for key in ("threadId", "name", "status"))
         if thread_id is not None and name is not None and status is not None:
+            name = full_server_name(name, text_at(params, "environmentId"))
             self._statuses.setdefault(thread_id, {})[name] = status
             if value_at(params, "failureReason") == LOGIN_WANTED:
                 self._logins.setdefault(thread_id, {})[name] = None

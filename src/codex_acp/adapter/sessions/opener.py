@@ -309,7 +309,7 @@ class SessionOpener:
             if self._sessions.is_live(session_id):
                 return
             codex = await self.codex()
-            cwd = str(opened.params["cwd"])
+            cwd = opened.cwd
             await self._sessions.ensure_git_consent(codex, cwd, session_id)
             logger.info("resuming the thread of session %s", session_id)
             if opened.codex is codex:  # Codex ignores new params for a thread that is loaded
@@ -340,7 +340,7 @@ class SessionOpener:
         opened = self._sessions.open_session(session_id)
         if opened is None or opened.prompted or opened.codex.closed:
             return
-        if not self._sessions.git_consent.is_given(str(opened.params["cwd"])):
+        if not self._sessions.git_consent.is_given(opened.cwd):
             return
         with suppress(CodexAcpError, TimeoutError):
             async with asyncio.timeout(STORE_SECONDS):

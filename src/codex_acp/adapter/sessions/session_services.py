@@ -146,11 +146,10 @@ class SessionServices(NotificationSink):
     # NotificationSink of the newest connection.
 
     def on_notification(self, method: str, params: JsonValue) -> None:
-        del params
-        if method == SKILLS_CHANGED:
-            if self._timer is not None:
-                self._timer.cancel()
-            self._timer = asyncio.get_running_loop().call_later(SETTLE_SECONDS, self._reload_skills)
+        del method, params
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = asyncio.get_running_loop().call_later(SETTLE_SECONDS, self._reload_skills)
 
     def on_closed(self, error: TransportError | None) -> None:
         del error

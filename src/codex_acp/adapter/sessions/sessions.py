@@ -111,6 +111,10 @@ class OpenSession:
     """The early turn of the first prompt; None once the session has its `Session`."""
 
     @property
+    def cwd(self) -> str:
+        return str(self.params["cwd"])
+
+    @property
     def codex(self) -> AppServerConnection:
         """The connection that the session is on now."""
         return self.connection.codex
@@ -288,7 +292,7 @@ class Sessions:
             return None
         if opened.servers or not self.is_live(session_id):
             return None
-        if not self.git_consent.is_given(str(opened.params["cwd"])):
+        if not self.git_consent.is_given(opened.cwd):
             return None
         from codex_acp.adapter.prompts.early_turn import EarlyTurn
 
@@ -369,7 +373,7 @@ class Sessions:
             earlier=opened.take_unclaimed,
         )
         session.ensure_git_consent = lambda: self.ensure_git_consent(
-            opened.codex, str(opened.params["cwd"]), session_id
+            opened.codex, opened.cwd, session_id
         )
         session.on_unloaded = lambda: self._unloaded(opened)
         self.on_session_made(session, opened)

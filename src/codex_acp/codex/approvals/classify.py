@@ -223,8 +223,8 @@ def _elicitation(request: McpServerElicitationRequest, items: Items) -> Classifi
         return _claimed_approval(request, meta, items)
     match params:
         case models.McpUserVerificationElicitationParams():
-            reason = "a proof by this device cannot be given over ACP"
-            return Refused(request, f"{params.server_name}: {reason}")
+            server = full_server_name(params.server_name, params.environment_id)
+            return Refused(request, f"{server}: a proof by this device cannot be given over ACP")
         case (
             models.McpFormElicitationParams()
             | models.McpOpenaiFormElicitationParams()

@@ -577,10 +577,10 @@ class ParkedApproval:
         try:
             return await self._answer
         finally:
-            self._is_first_answer()
+            self._close()
 
     def _settle(self, decision: Decision) -> bool:
-        if not self._is_first_answer():
+        if not self._close():
             return False
         with suppress(RuntimeError):  # the loop is closed because the program ends
             self._loop.call_soon_threadsafe(self._set, decision)
@@ -590,8 +590,8 @@ class ParkedApproval:
         if not self._answer.done():
             self._answer.set_result(decision)
 
-    def _is_first_answer(self) -> bool:
-        """Return True once; then the approval is answered."""
+    def _close(self) -> bool:
+        """Close the approval; return whether it was open: True once, also across threads."""
         try:
             self._unanswered.pop()
         except IndexError:

@@ -10,7 +10,7 @@ import os
 from typing import TYPE_CHECKING, Final
 
 from codex_acp._files import PerProcessError, resolved
-from codex_acp.codex.approvals.running_items import NOT_IN_TIME, PathLook
+from codex_acp.codex.approvals.running_items import NOT_IN_TIME, UNKNOWN_PLACE, PathLook
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -65,4 +65,4 @@ def _named(path: str, real_roots: Sequence[tuple[str, str]]) -> str:
 
 
 def _unknown(reason: str) -> PathLook:
-    return PathLook(problem=f"where it really leads could not be found out: {reason}")
+    return PathLook(problem=f"{UNKNOWN_PLACE}{reason}")

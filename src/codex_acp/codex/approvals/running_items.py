@@ -265,7 +265,10 @@ class PathLook(NamedTuple):
     """Whether the path leads to different files in different processes, as ``/proc/self`` does."""
 
 
-NOT_IN_TIME: Final = "where it really leads could not be found out: the disk did not answer in time"
+UNKNOWN_PLACE: Final = "where it really leads could not be found out: "
+"""Begins a `PathLook.problem`; the reason follows."""
+
+NOT_IN_TIME: Final = f"{UNKNOWN_PLACE}the disk did not answer in time"
 """`PathLook.problem` of a path that was not looked at."""
 
 

@@ -389,8 +389,19 @@ def _params_of(params: WireModel | Any | None, model: str | None) -> EncodedJson
         from codex_acp.jsonrpc.message import encode_json
 
         encoded = encode_json(params)
-        if encoded.find(b"\\ud") < 0:  # else perhaps an unpaired surrogate: Codex would not answer
+        if encoded.find(b"\\ud") < 0 or _is_unicode(params):
             return encoded
     from codex_acp.wire.codec import encode  # imported here, because the handshake needs no model
 
     return encode(params)
+
+
+def _is_unicode(params: dict[str, Any]) -> bool:
+    """Return whether no text has an unpaired surrogate: Codex would not answer such a call."""
+    import json
+
+    try:
+        json.dumps(params, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -43,8 +43,8 @@ def is_unloaded(method: str, params: JsonValue) -> bool:
 
 def thread_of(params: JsonValue) -> str | None:
     """Return the thread id of params: ``threadId``, else ``thread.id``, else None."""
-    thread_id = text_at(params, "threadId")
-    return text_at(params, "thread", "id") if thread_id is None else thread_id
+    thread_id = params.get("threadId") if type(params) is dict else None  # of nearly all, so fast
+    return thread_id if isinstance(thread_id, str) else text_at(params, "thread", "id")
 
 
 class _Subscription(NamedTuple):

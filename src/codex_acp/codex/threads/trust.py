@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Final
 
-from codex_acp._files import resolved
+from codex_acp._files import resolved, resolved_or_empty
 from codex_acp._json import list_at, object_at, text_at, value_at
 from codex_acp.codex.threads.opening import contents_of, distrusting, untrusted_folders
 
@@ -57,7 +57,7 @@ def is_trusted(directory: str, config_read: JsonValue) -> bool:
     git_dir = os.path.join(root, _line(git).removeprefix("gitdir:").strip())
     if os.path.isfile(git) and "worktrees" in git_dir and not is_false_worktree(root):
         common = os.path.join(git_dir, _line(os.path.join(git_dir, "commondir")))
-        places.append(os.path.dirname(os.path.realpath(common)))
+        places.append(os.path.dirname(resolved_or_empty(common)))
     level = next((text_at(projects, p, "trust_level") for p in places if p in projects), None)
     return level == "trusted"
 
@@ -75,7 +75,7 @@ def linked_instructions(opened: JsonValue) -> list[tuple[str, str]]:
             target = resolved(source)
         except OSError as error:  # Codex's process may see another file there
             target = error.filename or source
-        folder = os.path.realpath(os.path.dirname(source))
+        folder = resolved_or_empty(os.path.dirname(source)) or root
         if _is_in(folder, root) and not _is_in(target, root):
             links.append((source, target))
     return links
@@ -108,7 +108,7 @@ def is_false_worktree(root: str) -> bool:
         return False
     named = os.path.join(git_dir, _line(os.path.join(git_dir, "gitdir")))
     worktree, name = os.path.split(named)
-    return os.path.islink(git) or (os.path.realpath(worktree), name) != (root, ".git")
+    return os.path.islink(git) or (resolved_or_empty(worktree), name) != (root, ".git")
 
 
 def _line(path: str) -> str:
