@@ -97,7 +97,8 @@ class Outbox:
     def add(self, line: bytes) -> None:
         """Send a line when the write is due, or at `flush`."""
         self._lines.append(line)
-        self._schedule_write()
+        if not self._write_scheduled:
+            self._schedule_write()
 
     def hold(self, write: Callable[[], None]) -> None:
         """Call ``write``, which adds its lines, at the next `release` or `flush`; at once if
@@ -108,12 +109,12 @@ class Outbox:
             write()
             return
         self.held = write
-        self._schedule_write()
+        if not self._write_scheduled:
+            self._schedule_write()
 
     def _schedule_write(self) -> None:
-        if not self._write_scheduled:
-            self._write_scheduled = True
-            self.delivery.soon(self.flush)
+        self._write_scheduled = True
+        self.delivery.soon(self.flush)
 
     def release(self) -> None:
         """Call the held function, because something else is about to be sent. Never raises."""
