@@ -300,3 +300,13 @@ def test_a_given_up_review_that_begins_behind_the_turn_of_the_next_prompt_is_not
 
     assert [each.turn for each in effects if isinstance(each, ev.Interrupt)] == ["t2"]
     assert not machine.may_ask("t2")
+
+
+def test_a_given_up_message_that_a_turn_of_codex_turns_out_to_have_read_ends_that_turn() -> None:
+    machine = behind_a_given_up_turn()
+    handled(machine, ev.TurnBegan("t1"), ev.MessageRead("p2", "t1"), ev.TurnEnded("t1", DONE))
+    handled(machine, ev.TurnBegan("t2"), ev.MessageRead("p1", "t2"), ev.CommandBegan("c1"))
+    handled(machine, ev.TurnEnded("t2", CANCELLED))
+
+    assert machine.is_answered("t2")
+    assert machine.activity == "idle"

@@ -895,11 +895,14 @@ class SessionMachine:
     def _make_stale(self, turn: str) -> None:
         """Note that a call which was given up has begun this turn, and interrupt it."""
         run = self.run
-        if run is not None and turn in run.names:
-            self._set_run(replace(run, added_to_old=True))
         self.stale.add(turn)
         self._interrupt_stale(turn)
         self._settle_turns(turn)
+        if run is not None and turn in run.names:
+            if run.starter is None:  # it was followed as a turn of Codex's own
+                self._end_turn(CANCELLED)
+            else:
+                self._set_run(replace(run, added_to_old=True))
 
     def _interrupt_stale(self, turn: str) -> None:
         call = self._next_call()
