@@ -11,6 +11,7 @@ from typing import Any
 import anyio
 import pytest
 
+from codex_acp._json import object_at
 from codex_acp.codex import (
     CodexClient,
     Thread,
@@ -119,6 +120,8 @@ async def test_a_turn_that_is_given_up_before_it_has_an_id_is_interrupted_when_i
             await thread.run("Go.")
         assert scope.cancelled_caught
         await server.wait_finished()
+        interrupts = [m for m in server.player.received if m.get("method") == "turn/interrupt"]
+        assert [object_at(each, "params")["turnId"] for each in interrupts] == ["turn-1"]
 
 
 async def test_a_turn_that_begins_behind_the_bound_of_its_giving_up_is_interrupted_all_the_same(

@@ -243,7 +243,7 @@ class Turn(Generic[T]):
             with anyio.move_on_after(CLOSE_SECONDS, shield=True):
                 await asyncio.wait([task])
                 try:
-                    self._id = await task
+                    self._id = marks.turn_id = await task
                 except CodexAcpError as error:
                     logger.info("the turn that was given up had not begun: %s", error)
             if not task.done():
