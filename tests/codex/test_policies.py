@@ -177,8 +177,8 @@ async def test_6_2_trust_has_no_opinion_of_other_servers_and_of_what_is_no_tool_
 async def test_6_2_trust_in_a_server_is_none_in_that_of_an_environment_with_its_name() -> None:
     asked = question(tool(environment="box"))
     assert await trust_mcp_servers({"notes"}).decide(asked) is None
-    assert await trust_mcp_servers({"notes@box"}).decide(asked) == Allow(Once())
-    assert await trust_mcp_servers({"notes@box"}).decide(question(tool())) is None
+    assert await trust_mcp_servers({"notes (environment box)"}).decide(asked) == Allow(Once())
+    assert await trust_mcp_servers({"notes (environment box)"}).decide(question(tool())) is None
     assert asked.digest != question(tool()).digest
 
 

@@ -91,7 +91,7 @@ def test_mcp_servers_are_listed_with_their_tools_and_their_trouble() -> None:
     assert text.splitlines() == [
         "- **notes**: `read`, `write`",
         "- **locked**: not logged in; its tools are unknown: 401; no tools",
-        "- **`locked@box`**: no tools",
+        "- **locked (environment box)**: no tools",
     ]
     assert mcp_report([]) == "No MCP servers are configured."
 

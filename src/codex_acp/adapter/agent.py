@@ -206,7 +206,6 @@ class CodexAgent:
     async def archive_session(self, session_id: str) -> None:
         """Archive a session with `SessionMethods.archive`."""
         session_id = canonical_id(session_id)
-        self.sessions.refuse_sub_agent(session_id)
         self.preconditions.cancel(session_id)
         await self.methods.archive(session_id)
 

@@ -68,29 +68,35 @@ class McpLogins(NotificationSink):
         self._shown: set[str] = set()
         codex.subscribe_all(self, frozenset({STARTUP_STATUS}))
 
-    def session_answered(self, session_id: str, servers: Iterable[str]) -> None:
-        """Ask for the logins of ``servers``, now that the client knows the session."""
-        for server in servers:
-            self._start_login(session_id, server)
+    def session_answered(self, session_id: str, servers: Iterable[tuple[str, str | None]]) -> None:
+        """Ask for the logins of servers, given by name and environment, now that the client knows
+        the session."""
+        for name, environment in servers:
+            self._start_login(session_id, name, environment)
 
     def on_notification(self, method: str, params: JsonValue) -> None:
         del method
         if value_at(params, "failureReason") != LOGIN_WANTED:
             return
-        server, session_id = text_at(params, "name"), text_at(params, "threadId")
-        if server is not None and session_id is not None and self._is_open(session_id):
-            server = full_server_name(server, text_at(params, "environmentId"))
-            self._start_login(session_id, server)
+        name, session_id = text_at(params, "name"), text_at(params, "threadId")
+        if name is not None and session_id is not None and self._is_open(session_id):
+            self._start_login(session_id, name, text_at(params, "environmentId"))
 
-    def _start_login(self, session_id: str, server: str) -> None:
+    def _start_login(self, session_id: str, name: str, environment: str | None) -> None:
+        server = full_server_name(name, environment)
         if server not in self._shown and self._client_of(session_id).features.elicitation_url:
             self._shown.add(server)
-            self._spawn(lambda: self._login(session_id, server))
+            params = McpServerOauthLoginParams(
+                name=name, thread_id=session_id, timeout_secs=LOGIN_SECONDS
+            )
+            if environment is not None:
+                params.environment_id = environment
+            self._spawn(lambda: self._login(session_id, server, params))
 
-    async def _login(self, session_id: str, server: str) -> None:
+    async def _login(self, session_id: str, server: str, params: McpServerOauthLoginParams) -> None:
         try:
             with LoginOutcomes(self._codex, COMPLETED, "name") as outcomes:
-                problem = await self._run_login(outcomes, session_id, server)
+                problem = await self._run_login(outcomes, session_id, server, params)
         except CodexAcpError as error:
             problem = str(error)
         if problem is not None:
@@ -101,17 +107,17 @@ class McpLogins(NotificationSink):
         except CodexAcpError as error:
             logger.warning("the MCP servers were not started again: %s", error)
 
-    async def _run_login(self, outcomes: LoginOutcomes, session_id: str, server: str) -> str | None:
+    async def _run_login(
+        self,
+        outcomes: LoginOutcomes,
+        session_id: str,
+        server: str,
+        params: McpServerOauthLoginParams,
+    ) -> str | None:
         """Show the login page and wait; return why the login failed, None for success."""
-        name, _, environment = server.partition("@")  # as `full_server_name` joins them
-        outcome = outcomes.of(name)
-        params = McpServerOauthLoginParams(
-            name=name, thread_id=session_id, timeout_secs=LOGIN_SECONDS
-        )
-        if environment:
-            params.environment_id = environment
-        url = (await self._codex.mcp_server_oauth_login(params)).authorization_url
-        page = allowed_url(url)
+        begun = await self._codex.mcp_server_oauth_login(params)
+        outcome = outcomes.of(begun.login_id or params.name)
+        page = allowed_url(begun.authorization_url)
         if isinstance(page, RefusedUrl):
             return f"its login page was refused: {page.reason}"
         request = {
@@ -152,7 +158,7 @@ class LoginOutcomes(NotificationSink):
 
     def on_notification(self, method: str, params: JsonValue) -> None:
         del method
-        name = text_at(params, self._key)
+        name = text_at(params, "loginId") or text_at(params, self._key)
         if name is not None and not self.of(name).done():
             why = str(value_at(params, "error") or "Codex gave no reason")
             self.of(name).set_result(None if value_at(params, "success") is True else why)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, assert_never
 
+from codex_acp.codex.approvals.running_items import full_server_name
 from codex_acp.mapping.events import (
     CompactionChanged,
     Notice,
@@ -359,7 +360,8 @@ def mcp_startup_updated(
 
     If the server was ready in between, the same failure is shown a second time.
     """
-    key = ("mcpServer", params.name)
+    name = full_server_name(params.name, params.environment_id)
+    key = ("mcpServer", name)
     if params.status == "ready":
         for old in [each for each in state.notices if each[:2] == key]:
             del state.notices[old]
@@ -368,7 +370,7 @@ def mcp_startup_updated(
     why = f": {params.failure_reason}" if params.failure_reason else ""
     if params.failure_reason == "reauthenticationRequired":
         why = ": sign in to it again"
-    text = f'The MCP server "{params.name}" did not start{why}'
+    text = f'The MCP server "{name}" did not start{why}'
     return notice_once(state, text, "error", params.error, key=(*key, text, params.error))
 
 

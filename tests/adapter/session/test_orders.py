@@ -6,6 +6,7 @@ import pytest
 
 from codex_acp.adapter.session import events as ev
 from codex_acp.adapter.session.machine import DONE, SessionMachine
+from codex_acp.adapter.session.states import LateStart
 from codex_acp.mapping.events import PromptFailure, PromptStop
 
 GONE = PromptFailure(-32603, "Codex is gone", {})
@@ -310,3 +311,40 @@ def test_a_given_up_message_that_a_turn_of_codex_turns_out_to_have_read_ends_tha
 
     assert machine.is_answered("t2")
     assert machine.activity == "idle"
+
+
+def test_a_given_up_review_of_which_codex_reports_the_inner_turn_alone_ends_as_a_whole() -> None:
+    machine = behind_a_given_up_turn("turn")
+    machine.late_starts = ()  # so that the review is taken for a turn of Codex's own
+    handled(machine, ev.TurnBegan("t1"), ev.MessageRead("p2", "t1"), ev.TurnEnded("t1", DONE))
+    handled(machine, ev.TurnBegan("i2", "r2"))
+    assert machine.may_ask("i2")
+    machine.late_starts = (LateStart(1, None, begins=False),)
+    effects = handled(machine, ev.Started(1, "r2"))
+
+    assert [each.turn for each in effects if isinstance(each, ev.Interrupt)] == ["i2"]
+    assert not machine.may_ask("i2")
+    assert machine.activity == "idle"
+
+
+def test_a_late_answer_names_no_turn_that_has_ended_and_whose_commands_are_being_ended() -> None:
+    machine = behind_a_given_up_turn()
+    handled(machine, ev.TurnBegan("t1"), ev.MessageRead("p2", "t1"), ev.TurnEnded("t1", DONE))
+    handled(machine, ev.TurnBegan("t2"), ev.CommandBegan("c1"), ev.TurnEnded("t2", CANCELLED))
+    effects = handled(machine, ev.Started(1, "t2"))
+
+    assert not [each for each in effects if isinstance(each, ev.Interrupt)]
+    assert not machine.stale
+
+
+@pytest.mark.parametrize("is_late", [True, False])
+def test_a_given_up_compaction_that_begins_behind_its_answer_is_not_shown(is_late: bool) -> None:
+    machine = SessionMachine()
+    given_up, answer = ev.Due("cancel"), ev.Started(1, None)
+    order = (given_up, answer) if is_late else (answer, given_up)
+    handled(machine, *sent("p1", "turn"), ev.Cancelled(), *order)
+    handled(machine, ev.TurnBegan("t1"), ev.CompactionBegan("t1"))
+    assert not machine.may_ask("t1")
+    handled(machine, ev.TurnEnded("t1", CANCELLED), ev.TurnBegan("t2"))
+
+    assert machine.may_ask("t2")

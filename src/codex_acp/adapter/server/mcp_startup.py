@@ -42,8 +42,8 @@ class McpStartups:
     def __init__(self) -> None:
         self._statuses: dict[str, dict[str, str]] = {}
         """Thread → server → its last status."""
-        self._logins: dict[str, dict[str, None]] = {}
-        """Thread → the servers that need a login."""
+        self._logins: dict[str, dict[tuple[str, str | None], None]] = {}
+        """Thread → name and environment of the servers that need a login."""
         self._changed = asyncio.Event()
         """Set with each status; each wait uses a new event."""
 
@@ -51,18 +51,18 @@ class McpStartups:
         """Note the status in a ``mcpServer/startupStatus/updated``."""
         thread_id, name, status = (text_at(params, key) for key in ("threadId", "name", "status"))
         if thread_id is not None and name is not None and status is not None:
-            name = full_server_name(name, text_at(params, "environmentId"))
-            self._statuses.setdefault(thread_id, {})[name] = status
+            environment = text_at(params, "environmentId")
+            self._statuses.setdefault(thread_id, {})[full_server_name(name, environment)] = status
             if value_at(params, "failureReason") == LOGIN_WANTED:
-                self._logins.setdefault(thread_id, {})[name] = None
+                self._logins.setdefault(thread_id, {})[name, environment] = None
             if len(self._statuses) > MAX_THREADS:
                 oldest = next(iter(self._statuses))
                 self.forget(oldest)
         self._changed.set()
         self._changed = asyncio.Event()
 
-    def logins_wanted(self, thread_id: str) -> list[str]:
-        """Return the servers of a thread that need a login to start."""
+    def logins_wanted(self, thread_id: str) -> list[tuple[str, str | None]]:
+        """Return name and environment of the servers of a thread that need a login to start."""
         return list(self._logins.get(thread_id, ()))
 
     def forget(self, thread_id: str) -> None:

@@ -164,7 +164,10 @@ class SessionMachine:
 
     def _has_ended(self, turn: str) -> bool:
         run = self.run
-        return turn in self.answered or (run is not None and turn in dict(run.ended))
+        if turn in self.answered or run is None:
+            return turn in self.answered
+        cleans_up = isinstance(self.turn, CleaningUp) and turn in run.names
+        return cleans_up or turn in dict(run.ended)
 
     def find(self, prompt: str) -> Prompt | None:
         """Return the prompt with this id, None if it is answered."""
@@ -408,6 +411,9 @@ class SessionMachine:
         run = self.run
         names = () if run is None else run.names
         if turn_id in self.stale:
+            self._forget_late_starts(
+                tuple(each for each in self.late_starts if each.call is None and each.begins)[:1]
+            )
             self._expect_late_starts(after_stale=True)
         may_be_ours = isinstance(self.turn, Starting) or turn_id in names
         if turn_id in self.stale or not may_be_ours:
@@ -464,7 +470,9 @@ class SessionMachine:
         late = tuple(each for each in self.late_starts if each.call == call)
         if late:
             self._forget_late_starts(late)
-            if turn is not None and turn not in self.answered:
+            if turn is None:  # a compaction: its turn begins now
+                self.late_starts += tuple(replace(each, call=None) for each in late)
+            elif not self._has_ended(turn):
                 self._make_stale(turn)
             return
         run = self.run
@@ -614,7 +622,7 @@ class SessionMachine:
                 if self.active is not None:  # Codex adds the message to the active turn
                     begun.add(self.active)
                 self.stale |= begun
-                if run.starter is not None and run.call is not None:
+                if run.starter is not None and (run.call is not None or run.compacts):
                     starter = self.find(run.starter)
                     alone = starter is not None and starter.kind == "turn"
                     # If no turn has begun that could take the message, it begins one.
@@ -895,14 +903,20 @@ class SessionMachine:
     def _make_stale(self, turn: str) -> None:
         """Note that a call which was given up has begun this turn, and interrupt it."""
         run = self.run
+        if run is not None and run.starter is None:
+            outer = run.outer_of(run.turn)  # Codex may report only the inner turn of a review
+            names = run.names if outer is None else (*run.names, outer)
+            if turn in names:  # the turn was followed as Codex's own
+                self.stale.update(names)
+                self._interrupt_stale(run.target or turn)
+                self._settle_turns(*names)
+                self._end_turn(CANCELLED)
+                return
         self.stale.add(turn)
         self._interrupt_stale(turn)
         self._settle_turns(turn)
         if run is not None and turn in run.names:
-            if run.starter is None:  # it was followed as a turn of Codex's own
-                self._end_turn(CANCELLED)
-            else:
-                self._set_run(replace(run, added_to_old=True))
+            self._set_run(replace(run, added_to_old=True))
 
     def _interrupt_stale(self, turn: str) -> None:
         call = self._next_call()

@@ -206,10 +206,11 @@ Turn: TypeAlias = Idle | Freeing | Starting | Running | Cancelling | CleaningUp
 class LateStart:
     """A call that was given up before Codex named the turn that it begins: that turn is stale.
 
+    ``call`` None: it was answered, without naming the turn (``/compact``).
     ``message`` None: the call begins a turn of its own (``/review``), and no other turn takes it.
     ``begins``: the next turn that begins is taken for that turn, unless a message shows otherwise.
     """
 
-    call: int
+    call: int | None
     message: str | None
     begins: bool

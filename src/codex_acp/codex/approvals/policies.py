@@ -229,7 +229,7 @@ class _TrustMcpServers(Policy):
 
 def trust_mcp_servers(names: Collection[str], *, persist: bool = False) -> Policy:
     """Let the tools of these MCP servers run, by their names in Codex's configuration. A server
-    that an environment registered is another one: ``name@environment``.
+    that an environment registered is another one: ``name (environment id)``.
 
     Allows only calls that Codex itself reports as running (contract 2.7), each once; with
     ``persist`` for the session if Codex offers that. Never answers the servers' forms or pages:

@@ -222,8 +222,8 @@ class Items:
 
 def full_server_name(server: str, environment: str | None) -> str:
     """Return the name of an MCP server, with the environment that registered it, if one did:
-    ``name@environment``. Two servers may have one name; Codex allows no ``@`` in it."""
-    return server if environment is None else f"{server}@{environment}"
+    ``name (environment id)``. Two servers may have one name; Codex allows no space in it."""
+    return server if environment is None else f"{server} (environment {environment})"
 
 
 def same_call(one: models.ThreadItem, other: models.ThreadItem) -> bool:

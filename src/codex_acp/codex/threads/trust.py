@@ -57,7 +57,8 @@ def is_trusted(directory: str, config_read: JsonValue) -> bool:
     git_dir = os.path.join(root, _line(git).removeprefix("gitdir:").strip())
     if os.path.isfile(git) and "worktrees" in git_dir and not is_false_worktree(root):
         common = os.path.join(git_dir, _line(os.path.join(git_dir, "commondir")))
-        places.append(os.path.dirname(resolved_or_empty(common)))
+        if found := resolved_or_empty(common):
+            places.append(os.path.dirname(found))
     level = next((text_at(projects, p, "trust_level") for p in places if p in projects), None)
     return level == "trusted"
 
