@@ -45,10 +45,9 @@ def _values(of: Any) -> object:
 vars(_record)["_values"] = _values
 
 FIELDS: Final = (
-    "turn", "prompts", "active", "closing", "late_starts", "codex_gone", "look_up", "doubts",
-    "stopped", "timers",
-    "calls", "runs", "plan", "questions", "shown_activity", "idle_reason", "idle_after_turn",
-    "reports_reads",
+    "turn", "prompts", "active", "active_outer", "closing", "late_starts", "codex_gone", "look_up",
+    "doubts", "stopped", "timers", "calls", "runs", "plan", "questions", "shown_activity",
+    "idle_reason", "idle_after_turn", "reports_reads",
 )  # fmt: skip
 
 _fields_of: Final = attrgetter(*FIELDS)

@@ -94,8 +94,8 @@ PLANTED: Final = (
     ),
     Planted(
         "a late answer of turn/start is not noted",
-        "            if turn is not None and turn not in self.answered:\n",
-        "            if False:\n",
+        "            elif not self._has_ended(turn):\n",
+        "            elif False:\n",
         Budget(prompts=1, own_turns=1, pieces=1),
         13,
     ),

@@ -205,6 +205,7 @@ def test_a_turn_that_begins_behind_its_answer_is_not_shown_though_the_last_end_w
 def test_a_message_that_was_added_to_a_given_up_turn_begins_no_other() -> None:
     machine = behind_a_lost_end()
     (late,) = machine.late_starts
+    assert late.call is not None
     handled(machine, ev.Started(late.call, "t1"), ev.TurnEnded("t1", CANCELLED), ev.TurnBegan("t2"))
 
     assert machine.may_ask("t2")

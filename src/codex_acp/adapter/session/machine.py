@@ -71,6 +71,8 @@ class SessionMachine:
         """Prompts that are not answered, oldest first."""
         self.active: str | None = None
         """The turn that Codex began last in this thread; None once that turn has ended."""
+        self.active_outer: str | None = None
+        """The turn around `active`, if that is an inner turn."""
         self.stale: set[str] = set()
         """Turns that were given up: the session shows and asks nothing more of them."""
         self.answered: LastOnes[str, None] = LastOnes(MAX_ANSWERED)
@@ -359,13 +361,16 @@ class SessionMachine:
         if self.active in self.stale and self.active not in (turn, outer):
             # The stale turn has ended unreported: a call that was given up may begin this turn.
             self._expect_late_starts(after_stale=True)
-        self.active, self.stopped = turn, False
+        self.active, self.active_outer, self.stopped = turn, outer, False
         self._clear_timer("stopped")
         if any(late.begins for late in self.late_starts):  # this turn is taken for a late start
             self.stale |= {turn, outer or turn}  # Codex reports only the inner turn of a review
         if turn in self.stale or outer in self.stale:
             self.stale.add(turn)
             self._interrupt_stale(turn)
+            if isinstance(self.turn, Starting):  # it may turn out to be the turn that was asked for
+                run = self.turn.run
+                self._set_run(replace(run, begun=(*run.begun, (turn, outer))))
             return
         match self.turn:
             case Idle() | Freeing():
@@ -721,7 +726,7 @@ class SessionMachine:
         if joined is not None and joined.turn is not None:
             run = replace(run, begun=joined.begun, commands=joined.commands)
         elif self.active is not None:  # a stale turn may still run: Codex may add the message to it
-            run = replace(run, begun=((self.active, None),))
+            run = replace(run, begun=((self.active, self.active_outer),))
         self.turn = Starting(run)
         self.doubts, self.stopped = 0, False
         self._change_prompt(prompt_id, place=InTurn())
@@ -739,12 +744,10 @@ class SessionMachine:
             return
         added_to_old = turn in self.stale or turn in self.answered
         run = replace(self.turn.run, turn=turn, added_to_old=added_to_old)
-        if turn == self.active and turn not in dict(run.begun):  # it was taken for a stale turn
-            run = replace(run, begun=(*run.begun, (turn, None)))
         began_last = not run.begun or turn in run.begun[-1]
         if self.active not in run.names and not self._has_ended(turn) and began_last:
             self.active = None  # an older turn, which has ended: a thread runs one at a time
-        self.stale.discard(turn)
+        self.stale.difference_update(run.names)
         # The next turn is not expected to be a late start.
         self.late_starts = tuple(replace(late, begins=False) for late in self.late_starts)
         self._clear_timer("answer")
