@@ -61,9 +61,10 @@ def resolved(path: str) -> str:
 
 
 def resolved_or_empty(path: str) -> str:
-    """Return where an absolute path leads, as `resolved`; empty if that cannot be found out."""
+    """Return where a path leads, as `resolved`; empty if that cannot be found out."""
     try:
-        return resolved(path)
+        above = "" if os.path.isabs(path) else os.getcwd()  # noqa: PTH109, PTH117
+        return resolved(os.path.join(above, path))  # noqa: PTH118
     except OSError:
         return ""
 

@@ -51,7 +51,7 @@ def lazy(
 
 
 def sha256(data: bytes) -> str:
-    """Return the SHA-256 of a short text, in hex. Loading hashlib loads OpenSSL, for 4 ms."""
+    """Return the SHA-256 in hex, without OpenSSL, which takes 4 ms to load."""
     for module in ("_sha2", "_sha256"):  # since Python 3.12; before
         try:
             return str(__import__(module).sha256(data).hexdigest())

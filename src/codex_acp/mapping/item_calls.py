@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, assert_never
 from codex_acp._json import text_at
 from codex_acp._record import replace
 from codex_acp.codex._generated import models
-from codex_acp.codex.approvals.running_items import created_paths, full_server_name, move_target
+from codex_acp.codex.approvals.running_items import created_paths, move_target, server_of
 from codex_acp.mapping import prompt as blocks
 from codex_acp.mapping.call import (
     UNFINISHED,
@@ -448,7 +448,7 @@ def wanted_of_changes(changes: Sequence[models.FileUpdateChange]) -> dict[str, b
 def _mcp_call(item: models.McpToolCallThreadItem, phase: Phase) -> Call:
     """Show a call of an MCP tool: its arguments, and the blocks of its result or its error."""
     content = arguments_content(item.arguments)
-    server = full_server_name(item.server, item.environment_id)
+    server = server_of(item)
     result: object = None
     if item.result is not None:
         content += [blocks.mcp_content(block) for block in item.result.content]

@@ -25,7 +25,7 @@ from codex_acp.codex.approvals.grants import (
     allows,
     arguments_of,
 )
-from codex_acp.codex.approvals.running_items import created_paths, full_server_name, removed_paths
+from codex_acp.codex.approvals.running_items import created_paths, removed_paths, server_of
 from codex_acp.mapping.content import CallContent, Location, TextBlock
 from codex_acp.mapping.events import (
     CallKind,
@@ -146,8 +146,7 @@ def _reach(approval: classes.ApprovalRequest) -> str:
     """Return what a grant for the session, or for good, covers."""
     match approval:
         case classes.McpToolApproval(item=call) | classes.McpToolQuestion(item=call):
-            tool = f"{full_server_name(call.server, call.environment_id)}/{call.tool}"
-            return f"every call of {inline(tool, None)}, any arguments"
+            return f"every call of {inline(f'{server_of(call)}/{call.tool}', None)}, any arguments"
         case classes.CommandApproval(request=request) if request.params.network_approval_context:
             return f"connections to {inline(request.params.network_approval_context.host, None)}"
         case classes.CommandApproval() | classes.LegacyCommandApproval():
@@ -170,8 +169,7 @@ def identity_of(approval: classes.ApprovalRequest) -> ToolIdentity:
         case classes.PermissionsApproval():
             return ToolIdentity(kind="permissions", name="permissions")
         case classes.McpToolApproval(item=call) | classes.McpToolQuestion(item=call):
-            server = full_server_name(call.server, call.environment_id)
-            return ToolIdentity(kind="mcp_tool", name=f"{server}/{call.tool}")
+            return ToolIdentity(kind="mcp_tool", name=f"{server_of(call)}/{call.tool}")
         case _:
             assert_never(approval)
 
@@ -236,8 +234,7 @@ def _title(approval: classes.ApprovalRequest, looks: Looks) -> tuple[str, CallKi
         case classes.PermissionsApproval():
             return f"Give the turn permissions: {_permissions(approval, looks)}", "other"
         case classes.McpToolApproval(item=call) | classes.McpToolQuestion(item=call):
-            server = full_server_name(call.server, call.environment_id)
-            return f"{inline(server)}: call {inline(call.tool)}", "other"
+            return f"{inline(server_of(call))}: call {inline(call.tool)}", "other"
         case _:
             assert_never(approval)
 
@@ -306,9 +303,7 @@ def _raw_input(approval: classes.ApprovalRequest, looks: Looks) -> dict[str, obj
         return raw
     name = "reason"
     if isinstance(approval, classes.McpToolApproval | classes.McpToolQuestion):
-        item = approval.item
-        server = full_server_name(item.server, item.environment_id)
-        name = f"{server_name(server)} says"  # nothing proves that Codex wrote it
+        name = f"{server_name(server_of(approval.item))} says"  # nothing proves that Codex wrote it
     return {**raw, name: reason}
 
 
@@ -363,8 +358,7 @@ def reason_shown(approval: classes.ApprovalRequest) -> str | None:
     if not reason:
         return None
     if isinstance(approval, classes.McpToolApproval | classes.McpToolQuestion):
-        item = approval.item
-        return quoted_words(full_server_name(item.server, item.environment_id), reason)
+        return quoted_words(server_of(approval.item), reason)
     return f"Reason given:\n{quotation(reason)}"
 
 

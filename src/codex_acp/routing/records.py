@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, assert_never
 from codex_acp._json import text_at
 from codex_acp.codex.approvals import classify as classes
 from codex_acp.codex.approvals.grants import RememberHost
-from codex_acp.codex.approvals.running_items import full_server_name, move_target
+from codex_acp.codex.approvals.running_items import move_target, server_of
 from codex_acp.routing.elicitations import FormElicitation
 from codex_acp.routing.route import Decline, Elicitation, asking_thread
 from codex_acp.transcript import events as transcript
@@ -105,7 +105,7 @@ def _subject(approval: classes.ApprovalRequest) -> tuple[str, ...]:
         case classes.PermissionsApproval(request=asked):
             return (json.dumps(plain(asked.params.permissions), ensure_ascii=False),)
         case classes.McpToolApproval(item=call) | classes.McpToolQuestion(item=call):
-            return (f"{full_server_name(call.server, call.environment_id)}/{call.tool}",)
+            return (f"{server_of(call)}/{call.tool}",)
         case _:
             assert_never(approval)
 

@@ -166,10 +166,9 @@ class SessionMachine:
 
     def _has_ended(self, turn: str) -> bool:
         run = self.run
-        if turn in self.answered or run is None:
-            return turn in self.answered
-        cleans_up = isinstance(self.turn, CleaningUp) and turn in run.names
-        return cleans_up or turn in dict(run.ended)
+        ended = {} if run is None else dict(run.ended)
+        cleans_up = isinstance(self.turn, CleaningUp) and turn in self.turn.run.names
+        return turn in self.answered or turn in ended or cleans_up
 
     def find(self, prompt: str) -> Prompt | None:
         """Return the prompt with this id, None if it is answered."""

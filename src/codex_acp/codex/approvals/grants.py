@@ -26,7 +26,7 @@ from codex_acp.codex.approvals.classify import (
     McpToolQuestion,
     PermissionsApproval,
 )
-from codex_acp.codex.approvals.running_items import created_paths, full_server_name
+from codex_acp.codex.approvals.running_items import created_paths, server_of
 from codex_acp.wire.codec import digest, plain
 from codex_acp.wire.model import UnknownValue, UnknownVariant, WireModel
 
@@ -222,7 +222,7 @@ def arguments_of(approval: ApprovalRequest) -> dict[str, JsonValue]:
         case PermissionsApproval(request=permissions):
             return {"permissions": plain(permissions.params.permissions)}
         case McpToolApproval(item=call) | McpToolQuestion(item=call):
-            server = full_server_name(call.server, call.environment_id)
+            server = server_of(call)
             return {"server": server, "tool": call.tool, "arguments": plain(call.arguments)}
         case LegacyCommandApproval(request=legacy) | LegacyPatchApproval(request=legacy):
             return _members(legacy.params)

@@ -46,7 +46,7 @@ from codex_acp.codex.approvals.grants import (
     RememberPrefix,
     Session,
 )
-from codex_acp.codex.approvals.running_items import full_server_name
+from codex_acp.codex.approvals.running_items import server_of
 from codex_acp.errors import MisuseError
 from codex_acp.wire.model import UnknownVariant
 
@@ -212,8 +212,7 @@ class _TrustMcpServers(Policy):
         approval = question.approval
         if not isinstance(approval, McpToolApproval | McpToolQuestion):
             return None
-        item = approval.item
-        if full_server_name(item.server, item.environment_id) not in self.names:
+        if server_of(approval.item) not in self.names:
             return None
         preferred: tuple[Grant, ...] = (Session(), Once()) if self.persist else (Once(),)
         grant = next((g for g in preferred if g in question.offered), None)

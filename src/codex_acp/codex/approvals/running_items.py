@@ -201,7 +201,7 @@ class Items:
             and not running.asked
             and not running.shared
             and isinstance(running.item, models.McpToolCallThreadItem)
-            and full_server_name(running.item.server, running.item.environment_id) == server
+            and server_of(running.item) == server
         ]
 
     def ancestors_of(self, thread_id: str) -> list[str]:
@@ -226,13 +226,17 @@ def full_server_name(server: str, environment: str | None) -> str:
     return server if environment is None else f"{server} (environment {environment})"
 
 
+def server_of(call: models.McpToolCallThreadItem) -> str:
+    """Return the `full_server_name` of a call's server."""
+    return full_server_name(call.server, call.environment_id)
+
+
 def same_call(one: models.ThreadItem, other: models.ThreadItem) -> bool:
     """Return whether two items are a call of one MCP tool with the same arguments."""
     return (
         isinstance(one, models.McpToolCallThreadItem)
         and isinstance(other, models.McpToolCallThreadItem)
-        and (one.server, one.environment_id, one.tool)
-        == (other.server, other.environment_id, other.tool)
+        and (server_of(one), one.tool) == (server_of(other), other.tool)
         and same_json(one.arguments, other.arguments)
     )
 

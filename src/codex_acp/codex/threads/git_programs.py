@@ -28,7 +28,7 @@ import stat
 from struct import Struct, iter_unpack
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from codex_acp._files import resolved
+from codex_acp._files import resolved, resolved_or_empty
 from codex_acp._record import NamedTuple
 from codex_acp.codex.threads.opening import GitProgram
 
@@ -76,7 +76,7 @@ class Look(NamedTuple):
     @property
     def is_current(self) -> bool:
         """Whether the directory leads where it led, and all examined files are as they were."""
-        return _real(self.directory) == self.real and all(
+        return resolved_or_empty(self.directory) == self.real and all(
             _stamp(path) == stamp for path, stamp in self.stamps
         )
 
@@ -102,15 +102,6 @@ async def look_within(
         return Look(directory, "", (GitProgram(git, "", why),), ())
 
 
-def _real(directory: str) -> str:
-    """Return where a directory leads; empty if that cannot be found out."""
-    try:
-        above = "" if os.path.isabs(directory) else os.getcwd()  # noqa: PTH109, PTH117
-        return resolved(os.path.join(above, directory))
-    except OSError:
-        return ""
-
-
 def _stamp(path: str, *, follow: bool = True) -> Stamp:
     """Return the state of a file, or of a link that leads nowhere."""
     try:
@@ -134,7 +125,7 @@ class _Reader:
         self._seen: set[tuple[str, str]] = set()
 
     def run(self, directory: str) -> Look:
-        real = _real(directory)
+        real = resolved_or_empty(directory)
         if real:
             self._discover(real)
         else:
