@@ -349,3 +349,14 @@ def test_a_given_up_compaction_that_begins_behind_its_answer_is_not_shown(is_lat
     handled(machine, ev.TurnEnded("t1", CANCELLED), ev.TurnBegan("t2"))
 
     assert machine.may_ask("t2")
+
+
+def test_a_turn_that_was_taken_for_another_is_shown_with_its_inner_turn_once_it_is_named() -> None:
+    machine = behind_a_given_up_turn()
+    handled(machine, ev.TurnBegan("i1", "t1"), ev.ThreadStopped(), ev.Due("stopped"))
+    assert machine.look_up is not None
+    assert machine.stale == {"t1", "i1"}
+    handled(machine, ev.LookedUp(machine.look_up, "t1", None, ours=True))
+
+    assert not machine.stale
+    assert machine.activity == "running"
