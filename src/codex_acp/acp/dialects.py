@@ -7,7 +7,7 @@ unstable models and fields, which a stable side may not send (`_generated/v1/uns
 
 from __future__ import annotations
 
-from functools import cache, partial
+from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
@@ -123,27 +123,20 @@ def dialects(
     side: SideName,
     v1: Handlers | Callable[[], Handlers] | None,
     v2: V2 | Callable[[], V2] | None,
-    complete: Callable[[Dialect], Dialect] = lambda unchanged: unchanged,
 ) -> dict[int, Callable[[], Dialect]]:
-    """Map each version to a function that returns its dialect. ``complete`` changes each dialect.
-    The dialect of given handlers is made now; a function that returns handlers is called later.
-    Raises MisuseError."""
+    """Map each version to a function that returns its dialect. The dialect of given handlers is
+    made now; a function that returns handlers is called later. Raises MisuseError."""
 
-    def make(version: int, get_handlers: Callable[[], V2 | Handlers]) -> Dialect:
-        return complete(dialect(version, side, Handlers(*get_handlers())))
-
-    makers: dict[int, Callable[[], Dialect]] = {}
-    for version, handlers in ((1, v1), (2, v2)):
+    def maker(
+        version: int, handlers: Handlers | V2 | Callable[[], Handlers | V2]
+    ) -> Callable[[], Dialect]:
         if isinstance(handlers, tuple):
-            now = complete(dialect(version, side, Handlers(*handlers)))
-            makers[version] = partial(_identity, now)
-        elif handlers is not None:
-            makers[version] = partial(make, version, handlers)
-    return makers
+            made = dialect(version, side, Handlers(*handlers))
+            return lambda: made
+        return lambda: dialect(version, side, Handlers(*handlers()))
 
-
-def _identity(dialect: Dialect) -> Dialect:
-    return dialect
+    given = {version: handlers for version, handlers in ((1, v1), (2, v2)) if handlers is not None}
+    return {version: maker(version, handlers) for version, handlers in given.items()}
 
 
 def dialect(version: int, side: SideName, handlers: Handlers) -> Dialect:
@@ -168,6 +161,9 @@ def dialect(version: int, side: SideName, handlers: Handlers) -> Dialect:
     wrong = [method for method in (handlers.extensions or {}) if not method.startswith("_")]
     if wrong:
         msg = f"a method that is in no schema has to begin with _, unlike {', '.join(wrong)}"
+        raise MisuseError(msg)
+    if side == "agent" and handlers.requests["initialize"] is None:
+        msg = "an agent must handle initialize: without it every other request is refused"
         raise MisuseError(msg)
     requests, notifications = handlers.requests, {**handlers.notifications, **unstable_notes}
     return Dialect(

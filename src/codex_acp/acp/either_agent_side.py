@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from functools import cached_property
-from typing import TYPE_CHECKING, ParamSpec, TypeVar
+from functools import cached_property, partial
+from typing import TYPE_CHECKING
 
-from codex_acp._record import replace
 from codex_acp.acp.capabilities import choose_version, initialize_params
 from codex_acp.acp.dialects import dialects
 from codex_acp.acp.side import Side, answer_rpc_error
@@ -21,15 +20,12 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from codex_acp.acp._generated.v2.calls import ClientCalls as ClientCallsV2
-    from codex_acp.acp.dialects import AgentHandlers, Dialect, Handlers, QuickHandler
+    from codex_acp.acp.dialects import AgentHandlers, Handlers
     from codex_acp.acp.side import InvalidNotificationCallback
-    from codex_acp.jsonrpc.message import EncodedJson, JsonValue, Notification
+    from codex_acp.jsonrpc.message import EncodedJson, Notification
     from codex_acp.transport.connection import Connection, Responder
 
 logger = logging.getLogger(__name__)
-
-P = ParamSpec("P")
-T = TypeVar("T")
 
 
 class EitherAgentSide(Side):
@@ -43,19 +39,7 @@ class EitherAgentSide(Side):
         v2: AgentHandlers | Callable[[], AgentHandlers] | None,
         on_invalid_notification: InvalidNotificationCallback | None = None,
     ) -> None:
-        def complete(dialect: Dialect) -> Dialect:
-            """Wrap ``initialize``, so that the client may send it again if it fails."""
-            initialize = dialect.requests["initialize"]
-            if initialize is None:
-                msg = "an agent must handle initialize: without it every other request is refused"
-                raise MisuseError(msg)
-            requests = {**dialect.requests, "initialize": self._resetting(initialize)}
-            quick = dict(dialect.quick)
-            if (first := quick.get("initialize")) is not None:
-                quick["initialize"] = self._quick_resetting(first)
-            return replace(dialect, requests=requests, quick=quick)
-
-        super().__init__(connection, dialects("agent", v1, v2, complete), on_invalid_notification)
+        super().__init__(connection, dialects("agent", v1, v2), on_invalid_notification)
         self._initialized = False
         """Whether ``initialize`` was answered with a result."""
         self._is_in_use = False
@@ -124,29 +108,22 @@ class EitherAgentSide(Side):
         """Let ``write`` send its updates at the next `Outbox.flush`; they may grow until then."""
         self.connection.outbox.hold(write)
 
-    def _resetting(self, initialize: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T]]:
-        """Wrap the handler of ``initialize``: the client may send the request again if it fails."""
+    def _call_for(self, request: Request) -> Callable[[], Awaitable[object]]:
+        run = super()._call_for(request)
+        return partial(self._initialize, run) if request.method == "initialize" else run
 
-        async def run(*args: P.args, **kwargs: P.kwargs) -> T:
-            is_first, self._initialized = not self._initialized, False
-            try:
-                result = await initialize(*args, **kwargs)
-                answered = getattr(result, "protocol_version", self._version)
-                if len(self._dialects) > 1 and answered != self._version:
-                    chosen = f"but {self._version} was chosen for it"
-                    raise MisuseError(f"initialize answered version {answered}, {chosen}")
-            except BaseException:
-                self._version = None if is_first else self._version
-                self._initialized = not is_first
-                raise
-            self._initialized = True
-            return result
-
-        return run
-
-    def _quick_resetting(self, quick: QuickHandler) -> QuickHandler:
-        def wrapped(params: JsonValue) -> Callable[[], Awaitable[EncodedJson]] | None:
-            run = quick(params)
-            return None if run is None else self._resetting(run)
-
-        return wrapped
+    async def _initialize(self, run: Callable[[], Awaitable[object]]) -> object:
+        """Call the handler of ``initialize``; if it fails, the client may send the request again."""
+        is_first, self._initialized = not self._initialized, False
+        try:
+            result = await run()
+            answered = getattr(result, "protocol_version", self._version)
+            if len(self._dialects) > 1 and answered != self._version:
+                chosen = f"but {self._version} was chosen for it"
+                raise MisuseError(f"initialize answered version {answered}, {chosen}")
+        except BaseException:
+            self._version = None if is_first else self._version
+            self._initialized = not is_first
+            raise
+        self._initialized = True
+        return result
