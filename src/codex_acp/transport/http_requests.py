@@ -411,10 +411,9 @@ class EventStream:
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
-        self._line = bytearray()  # the unfinished line, unless it is skipped
+        self._line = bytearray()  # the unfinished line; its beginning, if `_is_unused`
         self._data = bytearray()  # of the unfinished event
         self._idle = 0  # bytes of comments and unused fields since the last event
-        self._skipping = False  # the rest of the unfinished line, whose field is not used
         self._after_return = False  # the last chunk ended with CR, perhaps one of CR LF
         self._first = True  # the first line may begin with a byte order mark
         self.commented: bool = False
@@ -423,7 +422,8 @@ class EventStream:
     @property
     def inside(self) -> bool:
         """Whether an event has begun that has not ended."""
-        return bool(self._data or self._line.lstrip(BYTE_ORDER_MARK))
+        has_line = self._line.lstrip(BYTE_ORDER_MARK) and not self._is_unused
+        return bool(self._data or has_line)
 
     def feed(self, chunk: bytes) -> list[bytes]:
         """Parse a chunk; return the data of the events that it completes. Raises EventTooLarge."""
@@ -437,37 +437,28 @@ class EventStream:
         events: list[bytes] = []
         *whole, rest = chunk.split(b"\n")
         for part in whole:
-            if self._skipping or self._line:
-                self._take_part(part)
-                line = bytes(self._line)
-                self._line.clear()
-                if self._skipping:
-                    self._skipping = False
-                    continue
-            else:
-                line = part
-            self._take_line(line, events)
-        if rest:
-            self._take_part(rest)
+            self._add_to_line(part)
+            self._end_line(events)
+        self._add_to_line(rest)
         return events
 
-    def _take_part(self, part: bytes) -> None:
-        """Keep a part of a line, or skip the line if its field is not used."""
-        if self._skipping:
-            self._count_idle(len(part))
-            return
+    @property
+    def _is_unused(self) -> bool:
+        """Whether the unfinished line is a comment, or its field is not used."""
+        used = (b"data:", BYTE_ORDER_MARK + b"data:") if self._first else b"data:"
+        return len(self._line) >= FIELD_BYTES and not self._line.startswith(used)
+
+    def _add_to_line(self, part: bytes) -> None:
         self._line += part
-        if len(self._line) >= FIELD_BYTES and not (
-            self._line.startswith(b"data:")
-            or (self._first and self._line.startswith(BYTE_ORDER_MARK + b"data:"))
-        ):
-            self._skipping, self._first = True, False
-            self._count_idle(len(self._line))
-            self._line.clear()
+        if self._is_unused:
+            self._count_idle(len(self._line) - FIELD_BYTES)
+            del self._line[FIELD_BYTES:]
         elif len(self._line) + len(self._data) > self._limit + FIELD_BYTES:
             self._refuse()
 
-    def _take_line(self, line: bytes, events: list[bytes]) -> None:
+    def _end_line(self, events: list[bytes]) -> None:
+        """Read the line; add the event that an empty line ends to ``events``."""
+        line, self._line = self._line, bytearray()
         if self._first:
             self._first = False
             line = line.removeprefix(BYTE_ORDER_MARK)
@@ -476,8 +467,7 @@ class EventStream:
                 events.append(bytes(self._data[:-1]))
                 self._data.clear()
                 self._idle = 0
-            return
-        if line.startswith(b"data:"):
+        elif line.startswith(b"data:"):
             begin = 6 if line[5:6] == b" " else 5
             if len(line) - begin + len(self._data) > self._limit:
                 self._refuse()
