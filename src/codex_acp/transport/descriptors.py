@@ -215,9 +215,7 @@ class DescriptorWriter:
         self._was_blocking = os.get_blocking(fd)
         if self._watchable:
             os.set_blocking(fd, False)
-        self._kept: bytes | bytearray = b""
-        self._begin = 0
-        """Offset of the unsent bytes in `_kept`: to cut off each sent piece would copy the rest."""
+        self._kept = bytearray()
         self._paused = False
         self._stopped = False
         self.sent: int = 0
@@ -228,28 +226,20 @@ class DescriptorWriter:
     @property
     def unsent(self) -> int:
         """Bytes accepted and not yet taken by the descriptor."""
-        return len(self._kept) - self._begin
+        return len(self._kept)
 
     def write(self, data: bytes) -> None:
         """Send or keep ``data``; dropped after `stop` and once broken."""
         if self._stopped:
             return
-        if not self._kept:
-            sent = 0
-            try:
-                sent = os.write(self._fd, data) if self._watchable else self._write_all(data)
-            except OSError as error:
-                self._write_failed(error)
-            self.sent += sent
+        if self._kept:
+            self._kept += data
+        else:
+            sent = self._send(data)
             if sent == len(data) or self._stopped:
                 return
             self._loop.add_writer(self._fd, self._writable)
-            self._kept, self._begin = data, sent
-        else:
-            if isinstance(self._kept, bytes) or self._begin > len(self._kept) // 2:
-                self._kept = bytearray(memoryview(self._kept)[self._begin :])
-                self._begin = 0
-            self._kept += data
+            self._kept += memoryview(data)[sent:]
         if not self._paused and self.unsent > HIGH_WATER:
             self._paused = True
             self._on_pause()
@@ -261,38 +251,34 @@ class DescriptorWriter:
         self._stopped = True
         if self._kept:
             self._loop.remove_writer(self._fd)
-            self._kept, self._begin = b"", 0
+            self._kept.clear()
         if self._watchable and self._was_blocking:
             os.set_blocking(self._fd, True)
 
-    def _write_all(self, data: bytes) -> int:
+    def _send(self, data: bytes | bytearray) -> int:
+        """Write once, or all if a loop cannot watch the descriptor; return the bytes written. Stop
+        and report an error, unless the descriptor is only full."""
         sent = 0
         try:
-            while sent < len(data):
-                sent += os.write(self._fd, data[sent:])
+            with memoryview(data) as view:
+                while sent < len(data):
+                    sent += os.write(self._fd, view[sent:])
+                    if self._watchable:
+                        break
+        except (BlockingIOError, InterruptedError):
+            pass
         except OSError as error:
-            self._write_failed(error)
-        return sent
-
-    def _write_failed(self, error: OSError) -> None:
-        """Stop and report the error, unless the descriptor is only full."""
-        if not isinstance(error, BlockingIOError | InterruptedError):
             self.stop()
             self._loop.call_soon(self._on_broken, error)
+        self.sent += sent
+        return sent
 
     def _writable(self) -> None:
-        with memoryview(self._kept) as kept, kept[self._begin :] as unsent:
-            sent = 0
-            try:
-                sent = os.write(self._fd, unsent)
-            except OSError as error:
-                self._write_failed(error)
+        sent = self._send(self._kept)
         if self._stopped:
             return
-        self.sent += sent
-        self._begin += sent
-        if not self.unsent:
-            self._kept, self._begin = b"", 0
+        del self._kept[:sent]
+        if not self._kept:
             self._loop.remove_writer(self._fd)
         if self._paused and self.unsent <= LOW_WATER:
             self._paused = False
