@@ -291,7 +291,11 @@ class Side:
         method, dialect = request.method, self._current_dialect
         extension = dialect.extensions.get(method)
         if extension is not None:
-            return partial(_extension_result, extension, request.params)
+
+            async def extend() -> object:
+                return _EncodedResult(encode_json(await extension(request.params)))
+
+            return extend
         handler = dialect.requests.get(method)
         if handler is None:
             message = f"the method {method} is not offered"
@@ -299,7 +303,11 @@ class Side:
         quick = dialect.quick.get(method)
         run = None if quick is None else quick(request.params)
         if run is not None:
-            return partial(_encoded_result, run)
+
+            async def answer_quickly() -> object:
+                return _EncodedResult(await run())
+
+            return answer_quickly
         return self._typed_call(handler, dialect.peer_requests[method].params, request)
 
     def _typed_call(
@@ -404,21 +412,10 @@ def _encoded(params: WireModel | Any | None) -> EncodedJson:
 
 
 class _EncodedResult(NamedTuple):
-    """A result that is JSON already. A type of its own: a typed handler may not return bytes."""
+    """A result that is JSON already, and is sent unchanged. A type of its own: a typed handler may
+    not return bytes."""
 
     json: EncodedJson
-
-
-async def _encoded_result(run: Callable[[], Awaitable[EncodedJson]]) -> object:
-    """Await ``run`` and mark its result for `answer_result`, as JSON to be sent unchanged."""
-    return _EncodedResult(await run())
-
-
-async def _extension_result(
-    answer: Callable[[JsonValue], Awaitable[JsonValue]], params: JsonValue
-) -> object:
-    """Await ``answer`` to the params of a method that is in no schema, and mark its result."""
-    return _EncodedResult(encode_json(await answer(params)))
 
 
 def answer_result(responder: Responder, result: object) -> None:

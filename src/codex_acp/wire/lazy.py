@@ -22,7 +22,7 @@ from __future__ import annotations
 from abc import ABCMeta
 from functools import cache
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from pydantic_core import SchemaSerializer, SchemaValidator
 
@@ -114,19 +114,6 @@ else:
     BaseModel = CoreModel if LEFT_OUT else import_module("pydantic").BaseModel
 
 
-if TYPE_CHECKING:
-
-    class Ref(Protocol):
-        """Returns the schema of another definition of the same tree."""
-
-        @property
-        def unstable(self) -> bool:
-            """Whether the tree includes the definitions of the unstable schema."""
-
-        def __call__(self, name: str) -> Schema:
-            """Return the schema of a class, union, enum or alias."""
-
-
 Schema: TypeAlias = dict[str, Any]
 """Schema from which pydantic-core builds a validator and a serializer."""
 
@@ -147,6 +134,7 @@ class Definitions:
     """The definitions of one generated tree (``codex_acp.codex._generated``), by name."""
 
     unstable = True
+    """Whether the definitions include those of the unstable schema."""
 
     def __init__(self, tree: str) -> None:
         self._tree = tree
@@ -171,6 +159,10 @@ class Definitions:
     def validator(self, name: str) -> SchemaValidator:
         """Return a new validator of a definition that is no class."""
         return SchemaValidator(cast("Any", self(name)))
+
+
+Ref: TypeAlias = Definitions
+"""Returns the schema of another definition; passed to the generated functions."""
 
 
 class StableDefinitions(Definitions):
