@@ -21,7 +21,6 @@ from codex_acp.acp.dialects import ClientHandlers
 from codex_acp.acp.v2_to_v1 import (
     UpdatesToV1,
     agent_capabilities,
-    as_json,
     auth_method,
     command,
     config_option,
@@ -191,7 +190,7 @@ class V2AgentAsV1:
 
     def initialize_response(self, response: v2.InitializeResponse) -> v1.InitializeResponse:
         """Convert the agent's answer to ``initialize``."""
-        result = as_json(response)
+        result = plain(response)
         return v1.InitializeResponse.model_validate(
             {
                 "protocolVersion": response.protocol_version,
@@ -229,9 +228,9 @@ class V2AgentAsV1:
             case "session/resume":
                 return v1.ResumeSessionResponse.model_validate(await self._resume(params, {}))
             case "session/list":
-                page = {} if params is None else as_json(params)
+                page = {} if params is None else plain(params)
                 response = await agent.session_list(v2.ListSessionsRequest.model_validate(page))
-                return v1.ListSessionsResponse.model_validate(as_json(response))
+                return v1.ListSessionsResponse.model_validate(plain(response))
             case "session/delete":
                 await agent.session_delete(v2.DeleteSessionRequest(session_id=params.session_id))
                 return v1.DeleteSessionResponse()
@@ -254,7 +253,7 @@ class V2AgentAsV1:
         )
 
     def _new_session(self, response: v2.NewSessionResponse) -> v1.NewSessionResponse:
-        result = as_json(response)
+        result = plain(response)
         self._give_commands(response.session_id, result)
         return v1.NewSessionResponse.model_validate(_opened_session(result))
 
@@ -266,7 +265,7 @@ class V2AgentAsV1:
         response = await self._side.v2.session_resume(
             v2.ResumeSessionRequest.model_validate(params)
         )
-        result = as_json(response)
+        result = plain(response)
         self._give_commands(request.session_id, result)
         return _opened_session(result)
 
@@ -274,7 +273,7 @@ class V2AgentAsV1:
         self, request: v1.SetSessionConfigOptionRequest
     ) -> v1.SetSessionConfigOptionResponse:
         """Set an option; version 2 requires the type of the value."""
-        params = {"type": "id", **as_json(request)}
+        params = {"type": "id", **plain(request)}
         is_boolean = params["type"] == "boolean"
         model: type[v2.SetSessionConfigOptionRequest] = (
             v2.BooleanSetSessionConfigOptionRequest
@@ -282,12 +281,12 @@ class V2AgentAsV1:
             else v2.IdSetSessionConfigOptionRequest
         )
         response = await self._side.v2.session_set_config_option(model.model_validate(params))
-        options = convert_each(config_option, as_json(response)["configOptions"])
+        options = convert_each(config_option, plain(response)["configOptions"])
         return v1.SetSessionConfigOptionResponse.model_validate({"configOptions": options})
 
     async def _prompt(self, request: v1.PromptRequest) -> v1.PromptResponse:
         """Send a prompt and wait for its turn's end. Raises ErrorReply for a failed turn."""
-        params = as_json(request)
+        params = plain(request)
         turn = _PromptTurn(params["prompt"])
         turns = self._turns.setdefault(request.session_id, [])
         turns.append(turn)
@@ -339,7 +338,7 @@ class V2AgentAsV1:
         assert ask is not None
         calls = self._updates_of(request.session_id).calls
         response = await ask(permission_request(request, calls))
-        return v2.RequestPermissionResponse.model_validate(as_json(response))
+        return v2.RequestPermissionResponse.model_validate(plain(response))
 
     async def _elicit(self, request: v2.CreateElicitationRequest) -> v2.CreateElicitationResponse:
         ask = self._requests["elicitation/create"]
@@ -347,7 +346,7 @@ class V2AgentAsV1:
         if ask is None or form_or_url is None:
             logger.warning("the agent asked in a way that version 1 lacks; declined")
             return v2.DeclineCreateElicitationResponse()
-        response = as_json(await ask(form_or_url))
+        response = plain(await ask(form_or_url))
         if response.get("action") == "accept":
             return v2.AcceptCreateElicitationResponse.model_validate(response)
         if response.get("action") == "decline":
@@ -356,7 +355,7 @@ class V2AgentAsV1:
 
     def _on_elicitation_complete(self, notification: v2.CompleteElicitationNotification) -> None:
         handler = self._notifications["elicitation/complete"]
-        of_v1 = v1_model("CompleteElicitationNotification", as_json(notification))
+        of_v1 = v1_model("CompleteElicitationNotification", plain(notification))
         if handler is not None and of_v1 is not None:
             handler(of_v1)
 
@@ -375,7 +374,7 @@ class V2AgentAsV1:
 
 def _opening_params(request: WireModel) -> dict[str, Any]:
     """Return the directories and MCP servers of a request that opens a session."""
-    params = as_json(request)
+    params = plain(request)
     directories = {k: v for k, v in params.items() if k in ("cwd", "additionalDirectories")}
     servers = [mcp_server(server) for server in params.get("mcpServers") or ()]
     return {**directories, "mcpServers": servers} if servers else directories

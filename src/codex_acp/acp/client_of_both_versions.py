@@ -71,7 +71,7 @@ class ClientOfBothVersions(ClientSide):
 
     async def introduce(self, request: InitializeRequest) -> InitializeResponse:
         """Send ``initialize``; return the answer in version 1. Raises as `ClientSide.negotiate`."""
-        params = cast("dict[str, JsonValue]", plain(request))
+        params = plain(request)
         params_of_v2: dict[str, JsonValue] = {
             "info": params["clientInfo"],
             "capabilities": _capabilities_of_v2(params.get("clientCapabilities")),
@@ -87,7 +87,7 @@ class ClientOfBothVersions(ClientSide):
         """Send ``session/fork``, which the stable schema lacks; it answers like ``session/new``."""
         if self._v2_agent is not None and self.version == 2:
             return await self._v2_agent.fork(session_id, request)
-        params = {**cast("dict[str, JsonValue]", plain(request)), "sessionId": session_id}
+        params = {**plain(request), "sessionId": session_id}
         result = await self.connection.call("session/fork", encode_json(params))
         return cast("NewSessionResponse", self._dialect_for(1).result("session/new", result))
 

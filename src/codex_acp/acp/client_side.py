@@ -7,7 +7,7 @@ content of the tool call that does not fit the schema becomes text, so that the 
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from codex_acp._record import replace
 from codex_acp.acp._generated.v1.calls import AgentCalls
@@ -104,7 +104,7 @@ class ClientSide(Side, AgentCalls):
             elif request is not None:
                 from codex_acp.wire.codec import plain
 
-                params |= cast("JsonObject", plain(request))
+                params |= plain(request)
         params["protocolVersion"] = max(offered)
         result = await self.connection.call("initialize", encode_json(params))
         answered = answered_version(result, offered)

@@ -113,7 +113,7 @@ class EitherAgentSide(Side):
         return partial(self._initialize, run) if request.method == "initialize" else run
 
     async def _initialize(self, run: Callable[[], Awaitable[object]]) -> object:
-        """Call the handler of ``initialize``; if it fails, the client may send the request again."""
+        """Call the handler of ``initialize``; if it fails, the client may send it again."""
         is_first, self._initialized = not self._initialized, False
         try:
             result = await run()

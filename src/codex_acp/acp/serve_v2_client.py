@@ -107,7 +107,7 @@ class V1AgentAsV2:
     async def call_client(self, method: str, params: Any) -> Any:
         """Send a request of version 1. Raises ErrorReply if version 2 lacks the method."""
         if method == "session/request_permission":
-            return await self._ask_permission(_json(params))
+            return await self._ask_permission(plain(params))
         if method != "elicitation/create":
             raise ErrorReply(method, METHOD_NOT_FOUND, f"version 2 has no {method}")
         request = MODELS.decode("CreateElicitationRequest", plain(params), "an elicitation")
@@ -130,7 +130,7 @@ class V1AgentAsV2:
 
     def notify_client(self, method: str, params: Any) -> None:
         """Send a notification of version 1; drop it if version 2 lacks the method."""
-        sent = _json(params)
+        sent = plain(params)
         if method == "session/update":
             self._any_session(sent["sessionId"]).send_update_of_v1(sent["update"])
         elif method == "elicitation/complete":
@@ -142,7 +142,7 @@ class V1AgentAsV2:
     # Handlers of the client's requests and notifications.
 
     async def _initialize(self, request: v2.InitializeRequest) -> v2.InitializeResponse:
-        params_of_v2 = _json(request)
+        params_of_v2 = plain(request)
         params = {
             "protocolVersion": 1,
             "clientInfo": params_of_v2["info"],
@@ -159,7 +159,7 @@ class V1AgentAsV2:
         )
 
     async def _login(self, request: v2.LoginAuthRequest) -> v2.LoginAuthResponse:
-        await self._handle("authenticate", _json(request))
+        await self._handle("authenticate", plain(request))
         return v2.LoginAuthResponse()
 
     async def _logout(self, _: v2.LogoutAuthRequest) -> v2.LogoutAuthResponse:
@@ -174,7 +174,7 @@ class V1AgentAsV2:
     async def _list(self, request: v2.ListSessionsRequest) -> v2.ListSessionsResponse:
         result: Json = {"sessions": []}
         if self._requests["session/list"] is not None:
-            result = await self._handle("session/list", _json(request))
+            result = await self._handle("session/list", plain(request))
         return v2.ListSessionsResponse.model_validate(result)
 
     async def _resume(self, request: v2.ResumeSessionRequest) -> v2.ResumeSessionResponse:
@@ -206,19 +206,19 @@ class V1AgentAsV2:
         self._cancel_session(v2.CancelSessionNotification(session_id=request.session_id))
         await session.wait_idle()
         if self._requests["session/close"] is not None:
-            await self._handle("session/close", _json(request))
+            await self._handle("session/close", plain(request))
         self._sessions.pop(request.session_id, None)
         return v2.CloseSessionResponse()
 
     async def _delete(self, request: v2.DeleteSessionRequest) -> v2.DeleteSessionResponse:
-        await self._handle("session/delete", _json(request))
+        await self._handle("session/delete", plain(request))
         self._sessions.pop(request.session_id, None)
         return v2.DeleteSessionResponse()
 
     async def _set_option(
         self, request: v2.SetSessionConfigOptionRequest
     ) -> v2.SetSessionConfigOptionResponse:
-        params = _json(request)
+        params = plain(request)
         if params.get("type") == "id":
             del params["type"]
         result = await self._handle("session/set_config_option", params)
@@ -228,7 +228,7 @@ class V1AgentAsV2:
         session = self._open_session(request.session_id)
         run = self._requests["session/prompt"]
         assert run is not None, "an agent answers prompts"
-        params = _json(request)
+        params = plain(request)
         prompt = _params_of_v1("session/prompt", params)
         message_id = await session.start_prompt(params["prompt"], lambda: run(prompt))
         return v2.PromptResponse(message_id=message_id)
@@ -244,7 +244,7 @@ class V1AgentAsV2:
         handler = self._requests[method]
         assert handler is not None
         result = await handler(_params_of_v1(method, params))
-        return {} if result is None else _json(result)
+        return {} if result is None else plain(result)
 
     def _any_session(self, session_id: str) -> _Session:
         """Return the session, open or not; make it if it is new."""
@@ -261,7 +261,7 @@ class V1AgentAsV2:
 
 
 def _opening_params(request: v2.NewSessionRequest | v2.ResumeSessionRequest) -> Json:
-    params = _json(request)
+    params = plain(request)
     params.pop("replayFrom", None)
     return {**params, "mcpServers": [*map(mcp_server, params.get("mcpServers") or ())]}
 
@@ -274,12 +274,6 @@ def _params_of_v1(method: str, params: Json) -> Any:
         return MODELS_OF_V1.decode(model, params, method)
     except InvalidPayload as error:
         raise RpcError(INVALID_PARAMS, f"invalid params: {error}") from error
-
-
-def _json(model: Any) -> Json:
-    value = plain(model)
-    assert isinstance(value, dict)
-    return value
 
 
 class _Session:

@@ -25,7 +25,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from itertools import count, islice
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from codex_acp._last_ones import LastOnes
 from codex_acp.acp._generated.v1 import models as v1
@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from codex_acp.acp._generated.v1.models import CreateElicitationRequest
-    from codex_acp.wire.model import WireModel
 
     Update: TypeAlias = v1.SessionUpdate | UnknownVariant
 
@@ -50,11 +49,6 @@ Json = dict[str, Any]
 
 _PLAN_STATUSES: Final = ("pending", "in_progress", "completed")
 _PRIORITIES: Final = ("high", "medium", "low")
-
-
-def as_json(model: WireModel) -> Json:
-    """Return a model as plain JSON under its wire names: only the fields that were set."""
-    return cast("Json", plain(model))
 
 
 def v1_model(name: str, value: object) -> Any:
@@ -463,7 +457,7 @@ def permission_request(
     """Convert a permission request to one about a tool call, whose content ends with the
     ``description``. ``title``, ``description`` and ``subject`` are kept as unknown fields of the
     model."""
-    question = as_json(request)
+    question = plain(request)
     options = [option for option in question["options"] if option.get("kind") in _OPTION_KINDS]
     return RequestPermissionRequest.model_validate(
         {**question, "toolCall": _call_in_question(question, calls), "options": options}
@@ -503,7 +497,7 @@ def elicitation_request(request: v2.CreateElicitationRequest) -> CreateElicitati
     """Convert a form or a URL; return None for an unknown mode or a form that version 1 lacks."""
     if isinstance(request, UnknownVariant):
         return None
-    model: CreateElicitationRequest | None = v1_model("CreateElicitationRequest", as_json(request))
+    model: CreateElicitationRequest | None = v1_model("CreateElicitationRequest", plain(request))
     return model
 
 

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
     from pydantic_core import ErrorDetails, SchemaValidator
 
-    from codex_acp.jsonrpc.message import JsonValue
 
 T = TypeVar("T")
 
@@ -94,12 +93,11 @@ def encode_any_text(value: object) -> EncodedJson:
         return EncodedJson(text.encode(errors="replace"))
 
 
-def plain(value: object) -> JsonValue:
+def plain(value: object) -> Any:
     """Return models, also in lists, as plain JSON data: the value that `encode` would write."""
-    data: JsonValue = _ANY.to_python(
+    return _ANY.to_python(
         value, mode="json", exclude_unset=True, by_alias=True, serialize_as_any=True
     )
-    return data
 
 
 def problems_of(error: ValidationError, value: object) -> tuple[str, ...]:

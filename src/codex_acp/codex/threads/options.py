@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import base64
 import os
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypedDict, cast
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypedDict
 
 from codex_acp.codex._generated import models
 from codex_acp.errors import MisuseError, UnknownOption
@@ -154,12 +154,11 @@ def wire_name(name: str) -> str:
     return first + "".join(word.capitalize() for word in rest)
 
 
-def _plain(name: str, value: Any) -> JsonValue:
+def _plain(name: str, value: Any) -> Any:
     if name == "cwd":
-        path: str = os.path.abspath(os.fspath(value))  # noqa: PTH100 - no pathlib here
-        return path
+        return os.path.abspath(os.fspath(value))  # noqa: PTH100 - no pathlib here
     if value is None or isinstance(value, str | bool | int | float | dict):
-        return cast("JsonValue", value)
+        return value
     from codex_acp.wire.codec import plain
 
     return plain(value)
