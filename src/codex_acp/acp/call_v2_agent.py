@@ -220,7 +220,10 @@ class V2AgentAsV1:
                 return v1.LogoutResponse()
             case "session/new":
                 new = v2.NewSessionRequest.model_validate(_opening_params(params))
-                return self._new_session(await agent.session_new(new))
+                opened = await agent.session_new(new)
+                return v1.NewSessionResponse.model_validate(
+                    self._opened_session(opened.session_id, opened)
+                )
             case "session/load":
                 self._updates[params.session_id] = UpdatesToV1()
                 resumed = await self._resume(params, {"replayFrom": {"type": "start"}})
@@ -248,14 +251,8 @@ class V2AgentAsV1:
         """Send ``session/fork``, which the stable schema lacks; it answers like ``session/new``."""
         params = encode_json({**_opening_params(request), "sessionId": session_id})
         result = await self._side.connection.call("session/fork", params)
-        return self._new_session(
-            STABLE_MODELS.decode("NewSessionResponse", result, "the result of session/fork")
-        )
-
-    def _new_session(self, response: v2.NewSessionResponse) -> v1.NewSessionResponse:
-        result = plain(response)
-        self._give_commands(response.session_id, result)
-        return v1.NewSessionResponse.model_validate(_opened_session(result))
+        forked = STABLE_MODELS.decode("NewSessionResponse", result, "the result of session/fork")
+        return v1.NewSessionResponse.model_validate(self._opened_session(forked.session_id, forked))
 
     async def _resume(
         self, request: v1.LoadSessionRequest | v1.ResumeSessionRequest, replay: dict[str, Any]
@@ -265,9 +262,22 @@ class V2AgentAsV1:
         response = await self._side.v2.session_resume(
             v2.ResumeSessionRequest.model_validate(params)
         )
-        result = plain(response)
-        self._give_commands(request.session_id, result)
-        return _opened_session(result)
+        return self._opened_session(request.session_id, response)
+
+    def _opened_session(self, session_id: str, response: WireModel) -> dict[str, Any]:
+        """Convert the answer to an opening. In version 1 commands are an update of an open session:
+        the program gets them after it has the result."""
+        result: dict[str, Any] = plain(response)
+        if "availableCommands" in result:
+            commands = convert_each(command, result.pop("availableCommands"))
+            update = v1_model(
+                "SessionUpdate",
+                {"sessionUpdate": "available_commands_update", "availableCommands": commands},
+            )
+            asyncio.get_running_loop().call_soon(self._give_update, session_id, update)
+        if "configOptions" in result:
+            result["configOptions"] = convert_each(config_option, result["configOptions"])
+        return result
 
     async def _set_config_option(
         self, request: v1.SetSessionConfigOptionRequest
@@ -359,18 +369,6 @@ class V2AgentAsV1:
         if handler is not None and of_v1 is not None:
             handler(of_v1)
 
-    def _give_commands(self, session_id: str, result: dict[str, Any]) -> None:
-        """Give the program the commands in a result as an update, after it has the result: in
-        version 1 commands are an update of an open session."""
-        if "availableCommands" not in result:
-            return
-        commands = convert_each(command, result["availableCommands"])
-        update = v1_model(
-            "SessionUpdate",
-            {"sessionUpdate": "available_commands_update", "availableCommands": commands},
-        )
-        asyncio.get_running_loop().call_soon(self._give_update, session_id, update)
-
 
 def _opening_params(request: WireModel) -> dict[str, Any]:
     """Return the directories and MCP servers of a request that opens a session."""
@@ -378,11 +376,3 @@ def _opening_params(request: WireModel) -> dict[str, Any]:
     directories = {k: v for k, v in params.items() if k in ("cwd", "additionalDirectories")}
     servers = [mcp_server(server) for server in params.get("mcpServers") or ()]
     return {**directories, "mcpServers": servers} if servers else directories
-
-
-def _opened_session(result: dict[str, Any]) -> dict[str, Any]:
-    """Convert the result of an opening, without its commands (see `_give_commands`)."""
-    made = {key: value for key, value in result.items() if key != "availableCommands"}
-    if "configOptions" in result:
-        made["configOptions"] = convert_each(config_option, result["configOptions"])
-    return made

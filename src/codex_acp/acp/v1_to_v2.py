@@ -7,6 +7,7 @@ connections or which sessions are open.
 
 from __future__ import annotations
 
+import re
 from difflib import unified_diff
 from itertools import count
 from typing import Any, Final
@@ -71,6 +72,10 @@ def opened_session(result: Json) -> Json:
     return converted
 
 
+_LINE: Final = re.compile("[^\n]*\n|[^\n]+")
+"""A line with its ``\\n``, if it has one; no other character ends a line."""
+
+
 def _diff(part: Json) -> Json:
     """Convert a diff; there is no git patch for a path that its header cannot show plainly."""
     path, old, new = part["path"], part.get("oldText"), part["newText"]
@@ -84,20 +89,13 @@ def _diff(part: Json) -> Json:
         from_path = "/dev/null" if is_new else path
         lines = [
             line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n"
-            for line in unified_diff(_lines(old or ""), _lines(new), from_path, path)
+            for line in unified_diff(_LINE.findall(old or ""), _LINE.findall(new), from_path, path)
         ]
         mode = "new file mode 100644\n" if is_new else ""
         # ACP's ``git_patch`` has absolute paths, without git's prefixes ``a/`` and ``b/``.
         text = f"diff --git {path} {path}\n{mode}{''.join(lines)}"
         converted["patch"] = {"format": "git_patch", "text": text}
     return converted | ({"_meta": part["_meta"]} if "_meta" in part else {})
-
-
-def _lines(text: str) -> list[str]:
-    """Return the lines with their ``\n``; no other character ends a line."""
-    parts = text.split("\n")
-    last = parts.pop()
-    return [f"{part}\n" for part in parts] + ([last] if last else [])
 
 
 def _with_key_renamed(value: Json, old: str, new: str) -> Json:

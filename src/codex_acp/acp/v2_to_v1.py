@@ -217,11 +217,6 @@ class _CallContent:
             self.size -= _size(self.pieces.popleft())
             self.is_cut = True
 
-    def drop_pieces(self) -> None:
-        self.is_cut = self.is_cut or bool(self.pieces)
-        self.pieces.clear()
-        self.size = self.unsent_size = 0
-
 
 class ToolCalls:
     """Converts the tool calls of one session."""
@@ -302,7 +297,8 @@ class ToolCalls:
             del self._with_content[oldest]
             if self._calls[oldest].unsent_size:
                 self._evicted.append(self._content_update(oldest))
-            self._calls[oldest].drop_pieces()
+            was_cut = self._calls[oldest].is_cut or bool(self._calls[oldest].pieces)
+            self._calls[oldest] = _CallContent(is_cut=was_cut)
         if len(self._calls) > MAX_CALLS:
             del self._calls[next(each for each in self._calls if each not in self._with_content)]
         return call
@@ -434,15 +430,10 @@ def _hunks(patch: object) -> list[tuple[str, tuple[str, str]]]:
 
 def _old_and_new(body: str) -> tuple[str, str]:
     """Return the old and the new text of a hunk's lines."""
-    old: list[str] = []
-    new: list[str] = []
-    for line in body.split("\n")[1:]:
-        sign, text = line[:1], line[1:]
-        if sign in (" ", "-"):
-            old.append(f"{text}\n")
-        if sign in (" ", "+"):
-            new.append(f"{text}\n")
-    return "".join(old), "".join(new)
+    lines = body.split("\n")[1:]
+    old = "".join(f"{line[1:]}\n" for line in lines if line.startswith((" ", "-")))
+    new = "".join(f"{line[1:]}\n" for line in lines if line.startswith((" ", "+")))
+    return old, new
 
 
 _OPTION_KINDS: Final = ("allow_once", "allow_always", "reject_once", "reject_always")
