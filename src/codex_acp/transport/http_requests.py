@@ -12,6 +12,7 @@ import asyncio
 import socket
 import ssl
 from contextlib import asynccontextmanager
+from http.cookiejar import CookieJar
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
@@ -109,6 +110,7 @@ class HttpRequests:
         # Without TLS there is nothing to verify: do not load the trusted certificates.
         plain = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         self._context = ssl.create_default_context() if self._secure else plain
+        self._cookies = CookieJar()
         self._poster = self._client()
         self._stream_clients: list[AsyncClient] = []
         """One for each stream: on one HTTP/2 connection, httpx lets readers block each other."""
@@ -218,9 +220,8 @@ class HttpRequests:
         if encoding not in ("", "identity"):
             what = f"{self.peer.name} compressed its answer ({encoding[:40]}), unasked"
             raise ConnectionClosed(what)
-        cookies = self._poster.cookies.jar
-        if sum(len(each.name) + len(each.value or "") for each in cookies) > COOKIE_BYTES:
-            cookies.clear()
+        if sum(len(each.name) + len(each.value or "") for each in self._cookies) > COOKIE_BYTES:
+            self._cookies.clear()
             what = f"{self.peer.name} sets more than {COOKIE_BYTES} bytes of cookies"
             raise ConnectionClosed(what)
 
@@ -256,13 +257,12 @@ class HttpRequests:
             proxy=_proxy(urlsplit(self._url).hostname or "") if self._secure else None,
             socket_options=[(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1), *KEEPALIVE],
         )
-        poster = getattr(self, "_poster", None)
         return AsyncClient(
             transport=transport,
             timeout=Timeout(None, connect=CONNECT_SECONDS),
             trust_env=False,
             follow_redirects=False,
-            cookies=None if poster is None else poster.cookies.jar,
+            cookies=self._cookies,
         )
 
     def _why(self, failed: Exception) -> str:
