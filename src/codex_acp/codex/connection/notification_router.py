@@ -51,32 +51,13 @@ class _Subscription(NamedTuple):
     sink: NotificationSink
     methods: frozenset[str] | None
     """Methods that the sink gets; None for all."""
-
-    @property
-    def has_batch_end(self) -> bool:
-        """Whether the sink's class defines `on_batch_end`."""
-        return type(self.sink).on_batch_end is not NotificationSink.on_batch_end
+    has_batch_end: bool
+    """Whether the sink's class defines `on_batch_end`."""
 
 
-class _Sinks:
-    """Sinks of one thread by method, each with its `has_batch_end`, in the order of subscription.
-    Made anew when a sink subscribes or unsubscribes."""
-
-    __slots__ = ("by_method", "of_other_methods")
-
-    def __init__(self, subscriptions: tuple[_Subscription, ...]) -> None:
-        self.of_other_methods = tuple(
-            (s.sink, s.has_batch_end) for s in subscriptions if s.methods is None
-        )
-        methods = {method for s in subscriptions for method in s.methods or ()}
-        self.by_method = {
-            method: tuple(
-                (s.sink, s.has_batch_end)
-                for s in subscriptions
-                if s.methods is None or method in s.methods
-            )
-            for method in methods
-        }
+def _subscription(sink: NotificationSink, methods: frozenset[str] | None) -> _Subscription:
+    has_batch_end = type(sink).on_batch_end is not NotificationSink.on_batch_end
+    return _Subscription(sink, methods, has_batch_end)
 
 
 class NotificationRouter:
@@ -86,7 +67,6 @@ class NotificationRouter:
         # Replaced and never changed: a sink may subscribe or unsubscribe while it is called.
         self._by_thread: dict[str | None, tuple[_Subscription, ...]] = {}
         self._of_all: tuple[_Subscription, ...] = ()
-        self._sinks: dict[str | None, _Sinks] = {}
         self._touched: dict[int, NotificationSink] = {}
         """Sinks that got a notification of this batch."""
         self._closed: tuple[TransportError | None] | None = None
@@ -105,8 +85,7 @@ class NotificationRouter:
             self._close_sink(sink, self._closed[0])
             return
         subscriptions = self._by_thread.get(thread_id, ())
-        self._by_thread[thread_id] = (*subscriptions, _Subscription(sink, methods))
-        self._sinks.pop(thread_id, None)
+        self._by_thread[thread_id] = (*subscriptions, _subscription(sink, methods))
 
     def unsubscribe(self, thread_id: str | None, sink: NotificationSink) -> None:
         """Remove a sink, if it is there; none of its methods is called any more."""
@@ -115,7 +94,6 @@ class NotificationRouter:
             self._by_thread[thread_id] = others
         else:
             self._by_thread.pop(thread_id, None)
-        self._sinks.pop(thread_id, None)
         self._forget(sink)
 
     def subscribe_all(self, sink: NotificationSink, methods: frozenset[str] | None = None) -> None:
@@ -124,38 +102,25 @@ class NotificationRouter:
         if self._closed is not None:
             self._close_sink(sink, self._closed[0])
             return
-        self._of_all = (*self._of_all, _Subscription(sink, methods))
-        self._sinks = {}
+        self._of_all = (*self._of_all, _subscription(sink, methods))
 
     def unsubscribe_all(self, sink: NotificationSink) -> None:
         """Remove a sink of `subscribe_all`, if it is there."""
         self._of_all = tuple(s for s in self._of_all if s.sink is not sink)
-        self._sinks = {}
         self._forget(sink)
 
     def on_notification(self, method: str, params: JsonValue) -> None:
         """Deliver one notification."""
-        thread_id = params.get("threadId") if type(params) is dict else None
-        if type(thread_id) is not str:
-            thread_id = thread_of(params)
-        sinks = self._sinks.get(thread_id) or self._sinks_of(thread_id)
-        for sink, has_batch_end in sinks.by_method.get(method, sinks.of_other_methods):
+        of_thread = self._by_thread.get(thread_of(params)) or self._by_thread.get(None, ())
+        for sink, methods, has_batch_end in (*self._of_all, *of_thread):
+            if methods is not None and method not in methods:
+                continue
             if has_batch_end:
                 self._touched[id(sink)] = sink
             try:
                 sink.on_notification(method, params)
             except Exception:
                 logger.exception("a sink failed at %s", method)
-
-    def _sinks_of(self, thread_id: str | None) -> _Sinks:
-        """Return the sinks of a thread, those of thread None if it has none."""
-        if thread_id not in self._by_thread:
-            thread_id = None
-        sinks = self._sinks.get(thread_id)
-        if sinks is None:
-            subscriptions = (*self._of_all, *self._by_thread.get(thread_id, ()))
-            sinks = self._sinks[thread_id] = _Sinks(subscriptions)
-        return sinks
 
     def on_batch_end(self) -> None:
         """Call `on_batch_end` of the sinks that got a notification."""
@@ -172,7 +137,7 @@ class NotificationRouter:
             return
         self._closed = (error,)
         sinks = self._all_sinks()
-        self._by_thread, self._of_all, self._sinks, self._touched = {}, (), {}, {}
+        self._by_thread, self._of_all, self._touched = {}, (), {}
         for sink in {id(sink): sink for sink in sinks}.values():
             self._close_sink(sink, error)
 
