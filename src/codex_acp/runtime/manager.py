@@ -113,11 +113,10 @@ class AgentRuntime:
         self._openings = asyncio.Semaphore(opening_at_once)
         self._limit = restarts or RestartLimit()
         self._clock = clock
-        # By the key of a spec: its unexpected ends, its shared process, and the start of that.
+        # By the key of a spec: its unexpected ends, and the last start of its shared process.
         self._restarts: dict[tuple[object, ...], Restarts] = {}
         self._last_end: dict[tuple[object, ...], Exception] = {}
-        self._shared: dict[tuple[object, ...], AgentProcess] = {}
-        self._starting: dict[tuple[object, ...], asyncio.Task[AgentProcess]] = {}
+        self._shared: dict[tuple[object, ...], asyncio.Task[AgentProcess]] = {}
         self._starts: set[asyncio.Task[AgentProcess]] = set()
         """All starts that have not ended, of shared processes and others."""
         self._processes: set[AgentProcess] = set()
@@ -317,22 +316,10 @@ class AgentRuntime:
                 if is_done and not own.cancelled() and own.exception() is None:
                     await own.result().aclose()
                 raise
-        key = spec.key
-        process = self._shared.get(key)
-        if process is not None and process.failure is None:
-            return process
-
-        def started(task: asyncio.Task[AgentProcess]) -> None:
-            # Even if the call that started it was cancelled: the next call uses the process.
-            self._starting.pop(key, None)
-            if not task.cancelled() and task.exception() is None:
-                self._shared[key] = task.result()
-
-        task = self._starting.get(key)
-        if task is None:
-            task = self._starting[key] = self._begin(spec)
-            task.add_done_callback(started)
-        return await shielded(task)
+        start = self._shared.get(spec.key)
+        if start is None or _has_failed(start):
+            start = self._shared[spec.key] = self._begin(spec)
+        return await shielded(start)  # a start goes on for other calls if this one is cancelled
 
     def _begin(self, spec: AgentSpec) -> asyncio.Task[AgentProcess]:
         """Begin the start of a process, in a task of its own."""
@@ -388,6 +375,14 @@ class AgentRuntime:
         await asyncio.gather(*[process.aclose() for process in tuple(self._processes)])
         self._processes.clear()
         self._shared.clear()
+
+
+def _has_failed(start: asyncio.Task[AgentProcess]) -> bool:
+    """Return whether a start has failed, or its process cannot be used any more."""
+    if not start.done():
+        return False
+    failed = start.cancelled() or start.exception() is not None
+    return failed or start.result().failure is not None
 
 
 def _absolute(path: str | os.PathLike[str]) -> str:
