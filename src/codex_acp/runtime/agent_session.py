@@ -137,7 +137,7 @@ class ConfigOptions:
         self._all: Settings = ()
         self._modes: types.SessionModeState | None = None
         self._mode_reports = 0
-        self._watchers: list[_Watcher] = []
+        self._watchers: set[_Watcher] = set()
 
     def __repr__(self) -> str:
         return f"ConfigOptions({[option.id for option in self._all]!r})"
@@ -219,7 +219,7 @@ class ConfigOptions:
         session; to end it earlier, use it as a context manager or call ``aclose``.
         """
         watcher = _Watcher(self)
-        self._watchers.append(watcher)
+        self._watchers.add(watcher)
         return watcher
 
     # Called by `AgentSession`.
@@ -228,12 +228,6 @@ class ConfigOptions:
         """Set the options that the agent has reported; None: it has reported none."""
         if options is not None:
             self._all = tuple(options)
-            self._wake()
-
-    def modes_reported(self, modes: types.SessionModeState | None) -> None:
-        """Set the legacy modes that the agent has reported; None: it has reported none."""
-        if modes is not None:
-            self._modes = modes
             self._wake()
 
     def mode_reported(self, mode_id: str) -> None:
@@ -246,10 +240,6 @@ class ConfigOptions:
     def ended(self) -> None:
         for watcher in tuple(self._watchers):
             watcher.end()
-
-    def forget(self, watcher: _Watcher) -> None:
-        if watcher in self._watchers:
-            self._watchers.remove(watcher)
 
     def _wake(self) -> None:
         for watcher in self._watchers:
@@ -326,7 +316,7 @@ class _Watcher:
 
     def end(self) -> None:
         self._over = True
-        self._options.forget(self)
+        self._options._watchers.discard(self)
         self.news.set()
 
     async def aclose(self) -> None:
@@ -481,16 +471,23 @@ async def _reopen(
 async def _open_new(
     process: AgentProcess, wanted: Wanted, fork_of: str | None = None
 ) -> AgentSession:
+    request = types.NewSessionRequest(**_common_fields(wanted))
+
+    async def ask() -> types.NewSessionResponse:
+        if fork_of is not None:
+            return await ask_to_open(process, "session/fork", process.client.fork(fork_of, request))
+        return await ask_to_open(process, "session/new", process.client.session_new(request))
+
     with process.opening():
         try:
-            response = await _ask_new(process, wanted, fork_of)
+            response = await ask()
         except AuthenticationRequired:
             method = process.spec.auth_method
             if method is None:
                 raise
             login = types.AuthenticateRequest(method_id=method)
             await process.ask("authenticate", process.client.authenticate(login))
-            response = await _ask_new(process, wanted, fork_of)
+            response = await ask()
         if process.is_open(response.session_id):
             problem = f"sessionId: {response.session_id!r} is that of another open session"
             raise InvalidPayload("the answer that opens a session", (problem,))
@@ -498,15 +495,6 @@ async def _open_new(
         _set_open(session, response)
         process.open(response.session_id, session)
     return session
-
-
-async def _ask_new(
-    process: AgentProcess, wanted: Wanted, fork_of: str | None
-) -> types.NewSessionResponse:
-    request = types.NewSessionRequest(**_common_fields(wanted))
-    if fork_of is not None:
-        return await ask_to_open(process, "session/fork", process.client.fork(fork_of, request))
-    return await ask_to_open(process, "session/new", process.client.session_new(request))
 
 
 def _common_fields(wanted: Wanted) -> dict[str, Any]:
@@ -519,7 +507,7 @@ def _common_fields(wanted: Wanted) -> dict[str, Any]:
 
 def _set_open(session: AgentSession, response: _Answer) -> None:
     """Mark the session as open, right after the answer: later updates are live."""
-    session.options.modes_reported(response.modes)
+    session.options._modes = response.modes
     session.options.reported(response.config_options)
     session.replaying = False
 
