@@ -29,7 +29,7 @@ from codex_acp.fleet.outcomes import (
     read_history,
     read_outcomes,
 )
-from codex_acp.fleet.questions import answer_form, answer_permission, answer_url
+from codex_acp.fleet.questions import answer_elicitation, answer_permission
 from codex_acp.fleet.task import OutputCheck, Task, checked_answer, duplicates
 from codex_acp.runtime import reject_all
 from codex_acp.transcript.secrets import scrub
@@ -354,16 +354,12 @@ class TaskRun:
             self._attempt_runs = False
         self._usage += report.usage
         driver.count_tokens(self._task.id, self._usage.total)
-        ended = {"reason": report.reason, "message": report.message, "seconds": report.seconds}
+        ended: dict[str, Any] = {
+            "reason": report.reason, "message": report.message, "seconds": report.seconds,
+        }  # fmt: skip
         driver.note("attempt_ended", id=self._task.id, attempt=job.attempt_id, **ended)
-        history.attempts[-1] = replace(
-            history.attempts[-1],
-            reason=report.reason,
-            message=report.message,
-            seconds=report.seconds,
-            session_id=report.session_id,
-            resumed=report.resumed,
-        )
+        ended |= {"session_id": report.session_id, "resumed": report.resumed}
+        history.attempts[-1] = replace(history.attempts[-1], **ended)
         return report
 
     async def _run_job(self, job: Job) -> Report:
@@ -439,32 +435,24 @@ class TaskRun:
         kind = question.get("kind")
         if kind == "output":
             return await asyncio.to_thread(checked_answer, self._check, question)
+        fleet, task_id = self._driver.settings, self._task.id
         self._asked += 1
         self._waiting += 1
-        self._driver.report_event(self._task.id, {"type": "question", "kind": kind})
+        self._driver.report_event(task_id, {"type": "question", "kind": kind})
         try:
             with self._driver.slots.parked():
-                answer, allowed = await self._answer(question)
+                if kind == "permission":
+                    policy = self._task.policy or fleet.permissions
+                    answer, allowed = await answer_permission(policy, task_id, question)
+                else:
+                    answer, allowed = await answer_elicitation(
+                        fleet.on_form, fleet.on_url, task_id, question
+                    )
         finally:
             self._waiting -= 1
-            self._driver.report_event(self._task.id, {"type": "answered", "kind": kind})
+            self._driver.report_event(task_id, {"type": "answered", "kind": kind})
         self._allowed += allowed
         return answer
-
-    async def _answer(
-        self, question: Mapping[str, JsonValue]
-    ) -> tuple[Mapping[str, JsonValue], bool]:
-        """Answer by the task's policy, the fleet's policy or its callbacks; else decline."""
-        fleet, task_id = self._driver.settings, self._task.id
-        match question.get("kind"):
-            case "permission":
-                policy = self._task.policy or fleet.permissions
-                return await answer_permission(policy, task_id, question)
-            case "form" if fleet.on_form is not None:
-                return await answer_form(fleet.on_form, task_id, question)
-            case "url" if fleet.on_url is not None:
-                return await answer_url(fleet.on_url, task_id, question)
-        return {"answer": {"action": "decline"}}, False
 
 
 PARKED: Final = 64

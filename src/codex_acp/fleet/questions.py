@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from codex_acp._json import object_at
 from codex_acp.acp import types
@@ -22,9 +22,6 @@ if TYPE_CHECKING:
 
     from codex_acp.jsonrpc.message import JsonValue
     from codex_acp.runtime import Form, FormAnswer, UrlAnswer, UrlRequest
-
-
-T = TypeVar("T", bound=types.WireModel)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,29 +80,23 @@ async def answer_permission(
     return {"optionId": outcome.option_id}, allows
 
 
-async def answer_form(
-    callback: FleetFormCallback, task_id: str, question: Mapping[str, JsonValue]
-) -> tuple[dict[str, JsonValue], bool]:
-    """Return the answer of ACP to a form, and whether it accepts."""
-    ask = partial(ask_form, partial(callback, task_id))
-    return await _answer(types.SessionFormCreateElicitationRequest, question, ask)
-
-
-async def answer_url(
-    callback: FleetUrlCallback, task_id: str, question: Mapping[str, JsonValue]
-) -> tuple[dict[str, JsonValue], bool]:
-    """Return the answer of ACP to a request to open a page, and whether it accepts."""
-    ask = partial(ask_url, partial(callback, task_id))
-    return await _answer(types.SessionUrlCreateElicitationRequest, question, ask)
-
-
-async def _answer(
-    model: type[T],
+async def answer_elicitation(
+    on_form: FleetFormCallback | None,
+    on_url: FleetUrlCallback | None,
+    task_id: str,
     question: Mapping[str, JsonValue],
-    ask: Callable[[T], Awaitable[types.CreateElicitationResponse]],
 ) -> tuple[dict[str, JsonValue], bool]:
+    """Return the answer of ACP to a form or a request to open a page, and whether it accepts.
+    Without a callback for the question, declines it."""
+    kind, request = question.get("kind"), question.get("request")
+    answer: types.CreateElicitationResponse = types.DeclineCreateElicitationResponse()
     try:
-        answer = await ask(decode(model, question.get("request"), "an elicitation"))
+        if kind == "form" and on_form is not None:
+            form = decode(types.SessionFormCreateElicitationRequest, request, "an elicitation")
+            answer = await ask_form(partial(on_form, task_id), form)
+        elif kind == "url" and on_url is not None:
+            page = decode(types.SessionUrlCreateElicitationRequest, request, "an elicitation")
+            answer = await ask_url(partial(on_url, task_id), page)
     except InvalidPayload:
         answer = types.CancelCreateElicitationResponse()
     accepts = isinstance(answer, types.AcceptCreateElicitationResponse)
