@@ -133,17 +133,6 @@ class Baseline:
                 return replace(self, index=digest_read)
         return replace(self, index=None)
 
-    def in_new_directory(self) -> Baseline:
-        """Return the baseline with a new git directory, which is still to be made."""
-        new = self.git_dir.with_name(f"{self.git_dir.name}-{uuid.uuid4().hex}")
-        return replace(self, git_dir=new)
-
-    def copy_of(self, other: Baseline) -> Baseline:
-        """Set up the git directory with another one's files: the agent may have written there."""
-        index, objects = other.git_dir / "index", other.git_dir / "objects"
-        # "none" is no digest: an index without a digest is not copied.
-        return self.set_up(index, objects, digest=other.index or "none")
-
 
 async def directory_baseline(directory: Path, scratch: Path) -> Baseline | str:
     """Return the baseline of the repository around ``directory``, or why there is none; ``scratch``
@@ -186,8 +175,14 @@ async def changes_since(baseline: Baseline) -> Changes:
         if not stat.S_ISDIR(baseline.work_tree.lstat().st_mode):
             return Changes(None, "the patch is not made: the worktree is no directory any more")
         async with asyncio.timeout(PATCH_SECONDS):
-            current = baseline.in_new_directory()  # removed below, also if the copy takes too long
-            current = await asyncio.to_thread(current.copy_of, baseline)
+            # A new git directory, because the agent may have written to the other one.
+            git_dir = baseline.git_dir
+            new = git_dir.with_name(f"{git_dir.name}-{uuid.uuid4().hex}")
+            current = replace(baseline, git_dir=new)  # removed below, also if the copy is too slow
+            index, objects = git_dir / "index", git_dir / "objects"
+            # "none" is no digest: an index without a digest is not copied.
+            digest = baseline.index or "none"
+            current = await asyncio.to_thread(current.set_up, index, objects, digest=digest)
             if current.index is None:
                 await git("read-tree", current.tree, env=current.env)
             names = await _add(current) - baseline.left_out

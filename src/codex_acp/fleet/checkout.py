@@ -11,7 +11,7 @@ import asyncio
 import hashlib
 import json
 import re
-from contextlib import suppress
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote, urlsplit
@@ -30,6 +30,7 @@ from codex_acp.fleet.private_files import (
 from codex_acp.transcript.secrets import scrub
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
     from pathlib import Path
 
     from codex_acp.fleet.jobs import Job
@@ -170,7 +171,7 @@ class Checkouts:
         try:
             with lock.released_on_error():
                 left = self._left_tree(tree, repository, wanted, lock) if again else None
-                async with _Locked(repository.with_suffix(".lock")):
+                async with _locked(repository):
                     await asyncio.to_thread(_remove_untrusted, repository)
                     return left or await self._new_tree(job, repository, tree, lock, wanted)
         except OSError as error:
@@ -353,15 +354,13 @@ async def _fetch(repository: Path, url: str, *refspecs: str) -> None:
     await git("fetch", *arguments, env={"GIT_DIR": str(repository), **login}, users_own=True)
 
 
-class _Locked:
-    """Locks a repository against all other processes of this machine."""
-
-    def __init__(self, path: Path) -> None:
-        self._lock = FileLock(path)
-
-    async def __aenter__(self) -> None:
-        while not self._lock.acquire():  # noqa: ASYNC110 - other processes lock it
-            await asyncio.sleep(LOCK_POLL_SECONDS)
-
-    async def __aexit__(self, *_exc: object) -> None:
-        self._lock.release()
+@asynccontextmanager
+async def _locked(repository: Path) -> AsyncIterator[None]:
+    """Lock a repository against all other processes of this machine."""
+    lock = FileLock(repository.with_suffix(".lock"))
+    while not lock.acquire():  # noqa: ASYNC110 - other processes lock it
+        await asyncio.sleep(LOCK_POLL_SECONDS)
+    try:
+        yield
+    finally:
+        lock.release()
