@@ -128,14 +128,9 @@ class Outcome:
 
 
 def _json_names(kind: type[DataclassInstance]) -> dict[str, str]:
-    """Map each field of a class to its name in JSON."""
-    return {field.name: _camel_case(field.name) for field in fields(kind)}
-
-
-def _camel_case(name: str) -> str:
-    """Return ``sessionId`` for ``session_id``."""
-    first, *more = name.split("_")
-    return first + "".join(map(str.title, more))
+    """Map each field of a class to its name in JSON, such as ``session_id`` to ``sessionId``."""
+    names = [field.name for field in fields(kind)]
+    return {name: name[0] + name.title().replace("_", "")[1:] for name in names}
 
 
 _NOT_WRITTEN: Final = frozenset(("path", "changes", "transcript", "earlier"))
@@ -167,14 +162,12 @@ def outcome_from_json(value: object, path: Path) -> Outcome:
     try:
         members = {attribute: found[name] for attribute, name in _JSON_NAMES_OF_OUTCOME.items()}
         usage = found["usage"]
+        optional = [name for name in _OPTIONAL if members[name] is not None]
+        texts = ("id", "text", "agent", "digest", *optional)
+        members |= {name: _checked_text(members[name]) for name in texts}
         members |= {
-            **{name: _checked_text(members[name]) for name in ("id", "text", "agent", "digest")},
-            **{
-                name: _checked_text(members[name])
-                for name in _OPTIONAL
-                if members[name] is not None
-            },
-            **{name: int(members[name]) for name in ("asked", "allowed")},
+            "asked": int(members["asked"]),
+            "allowed": int(members["allowed"]),
             "status": _checked_literal(Status, found["status"]),
             "reason": _checked_literal(Reason, found["reason"]),
             "usage": Usage(

@@ -61,7 +61,7 @@ class RayWorker:
         self._messages: list[Message] = []
         self._message_added = asyncio.Event()
         self._jobs: dict[str, asyncio.Task[None]] = {}
-        self._questions: dict[str, asyncio.Future[Answer]] = {}
+        self.questions: dict[str, asyncio.Future[Answer]] = {}
         """Question id → the future of its answer."""
 
     async def hello(self) -> str:
@@ -87,7 +87,7 @@ class RayWorker:
 
     async def answer(self, question_id: str, answer: Answer | None) -> None:
         """Answer a question if it still waits; None cancels the question and its job."""
-        future = self._questions.pop(question_id, None)
+        future = self.questions.pop(question_id, None)
         if future is not None and not future.done():
             if answer is None:
                 future.cancel()
@@ -117,16 +117,6 @@ class RayWorker:
         self._messages.append(message)
         self._message_added.set()
 
-    async def ask(self, attempt_id: str, question: Mapping[str, JsonValue]) -> Answer:
-        question_id = uuid.uuid4().hex
-        future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
-        self._questions[question_id] = future
-        self.post(Message("question", attempt_id, question, question_id))
-        try:
-            return await future
-        finally:
-            self._questions.pop(question_id, None)
-
     async def _run(self, job: Job) -> None:
         try:
             report = await self._worker.run(job, _RemotePost(self, job.attempt_id))
@@ -146,4 +136,11 @@ class _RemotePost:
         self._worker.post(Message("event", self._attempt_id, event))
 
     async def ask(self, question: Mapping[str, JsonValue]) -> Answer:
-        return await self._worker.ask(self._attempt_id, question)
+        question_id = uuid.uuid4().hex
+        future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        self._worker.questions[question_id] = future
+        self._worker.post(Message("question", self._attempt_id, question, question_id))
+        try:
+            return await future
+        finally:
+            self._worker.questions.pop(question_id, None)

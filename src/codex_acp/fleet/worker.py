@@ -459,7 +459,7 @@ class Worker:
     """Runs jobs; keeps their worktrees below ``root``, a private directory of this user."""
 
     def __init__(self, root: Path, *, tasks_per_agent: int = TASKS_PER_AGENT) -> None:
-        self._root = root
+        self.root = root
         self.pool: AgentPool = AgentPool(tasks_per_agent)
         self.checkouts: Checkouts = Checkouts(root)
         self.kept: dict[str, Checkout] = {}
@@ -468,10 +468,6 @@ class Worker:
     async def run(self, job: Job, post: Post) -> Report:
         """Run a job; its errors are in the report. If cancelled, end it and leave its worktree."""
         return await _Attempt(self, job, post).run()
-
-    def scratch(self, job: Job) -> Path:
-        """Return the path of a new directory for one attempt."""
-        return make_private(self._root / job.fleet_id / "scratch") / uuid.uuid4().hex
 
     async def settle(self, attempt_id: str, *, written: bool) -> None:
         """Remove an attempt's worktree if its outcome was ``written``; else unlock it."""
@@ -489,7 +485,7 @@ class Worker:
         for checkout in self.kept.values():
             checkout.lock.release()
         for fleet_id in remove:
-            await asyncio.to_thread(remove_tree, self._root / fleet_id)
+            await asyncio.to_thread(remove_tree, self.root / fleet_id)
 
 
 class _Attempt:
@@ -565,7 +561,8 @@ class _Attempt:
             directory = Path(job.cwd or ".")
             if not directory.is_dir():
                 raise Ended("directory", f"{str(directory)!r} is no directory on this machine")
-            self._scratch = self._worker.scratch(job)
+            scratch = make_private(self._worker.root / job.fleet_id / "scratch")
+            self._scratch = scratch / uuid.uuid4().hex
             found = await directory_baseline(directory, self._scratch)
             if isinstance(found, Baseline):
                 self._baseline = found
