@@ -230,6 +230,12 @@ class ConfigOptions:
             self._all = tuple(options)
             self._wake()
 
+    def modes_reported(self, modes: types.SessionModeState | None) -> None:
+        """Set the legacy modes that the agent has reported; None: it has reported none."""
+        if modes is not None:
+            self._modes = modes
+            self._wake()
+
     def mode_reported(self, mode_id: str) -> None:
         """Set the current legacy mode, which the agent has reported."""
         self._mode_reports += 1
@@ -240,6 +246,9 @@ class ConfigOptions:
     def ended(self) -> None:
         for watcher in tuple(self._watchers):
             watcher.end()
+
+    def forget(self, watcher: _Watcher) -> None:
+        self._watchers.discard(watcher)
 
     def _wake(self) -> None:
         for watcher in self._watchers:
@@ -316,7 +325,7 @@ class _Watcher:
 
     def end(self) -> None:
         self._over = True
-        self._options._watchers.discard(self)
+        self._options.forget(self)
         self.news.set()
 
     async def aclose(self) -> None:
@@ -507,7 +516,7 @@ def _common_fields(wanted: Wanted) -> dict[str, Any]:
 
 def _set_open(session: AgentSession, response: _Answer) -> None:
     """Mark the session as open, right after the answer: later updates are live."""
-    session.options._modes = response.modes
+    session.options.modes_reported(response.modes)
     session.options.reported(response.config_options)
     session.replaying = False
 
