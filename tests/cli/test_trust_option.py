@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from codex_acp.cli.arguments import parsed_as, serve_parser
+from codex_acp.cli.arguments import serve_parser
 from codex_acp.cli.command_arguments import RunOptions, run_parser
 from codex_acp.cli.host import run
 from codex_acp.cli.terminal import USAGE
@@ -18,8 +18,8 @@ def test_it_is_repeated_and_kept_as_codex_compares_it(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(tmp_path / "one")
     words = ["--trust", str(tmp_path / "link"), "--trust", str(tmp_path)]
     assert serve_parser().parse_args(words).trust == [str(tmp_path / "one"), str(tmp_path)]
-    options = parsed_as(RunOptions, run_parser().parse_args([*words, "Go."]))
-    assert options.trust == (str(tmp_path / "one"), str(tmp_path))
+    options = RunOptions(**vars(run_parser().parse_args([*words, "Go."])))
+    assert options.trust == [str(tmp_path / "one"), str(tmp_path)]
 
 
 def test_what_is_no_directory_is_refused(
@@ -35,7 +35,7 @@ def test_another_agent_is_not_told_of_it(
     agent: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     words = [*agent, "--trust", str(tmp_path), "Go."]
-    assert run(parsed_as(RunOptions, run_parser().parse_args(words))) == USAGE
+    assert run(RunOptions(**vars(run_parser().parse_args(words)))) == USAGE
     assert "--trust is for the agent codex" in capsys.readouterr().err
 
 

@@ -1,7 +1,7 @@
 """The parsers of the arguments of ``codex-acp-sdk``: a function for each command.
 
-Commands whose options are a dataclass have their parsers in `codex_acp.cli.command_arguments`. Not
-loaded when the agent starts without options.
+Those of ``run``, ``chat``, ``fleet`` and ``doctor``, which take longer to load, are in
+`codex_acp.cli.command_arguments`. Not loaded when the agent starts without options.
 """
 
 from __future__ import annotations
@@ -16,14 +16,10 @@ from codex_acp.cli.logs import DEFAULT_LEVEL, LEVEL_VARIABLE, LEVELS, chosen_lev
 from codex_acp.errors import MisuseError
 
 if TYPE_CHECKING:
-    from typing import TypeVar
-
-    from _typeshed import DataclassInstance, SupportsWrite
+    from _typeshed import SupportsWrite
 
     from codex_acp.adapter.network.access_control import Tokens
     from codex_acp.adapter.network.listen import NetworkOptions
-
-    Options = TypeVar("Options", bound=DataclassInstance)
 
 PROGRAM: Final = "codex-acp-sdk"
 SHELLS: Final = ("bash", "zsh", "fish")
@@ -248,18 +244,6 @@ def _level(text: str) -> str:
     except ValueError:
         message = f"{text!r} is not a log level; use one of {', '.join(LEVELS)}"
         raise argparse.ArgumentTypeError(message) from None
-
-
-def parsed_as(kind: type[Options], parsed: argparse.Namespace) -> Options:
-    """Return the options of a command, with the defaults of ``kind`` for options not given."""
-    given: dict[str, Any] = {name: getattr(parsed, name) for name in kind.__dataclass_fields__}
-    return kind(
-        **{
-            name: tuple(value) if isinstance(value, list) else value
-            for name, value in given.items()
-            if value is not None
-        }
-    )
 
 
 def positive(text: str, unit: str = "") -> int:

@@ -13,7 +13,7 @@ from codex_acp.cli.arguments import add_codex, add_trust, parser_of, positive
 from codex_acp.errors import MisuseError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from codex_acp.runtime import AgentSpec
 
@@ -64,14 +64,14 @@ class AgentOptions:
     """URL of an agent that accepts network clients."""
     token_file: str | None = None
     cwd: str | None = None
-    allow: tuple[str, ...] = ()
+    allow: Sequence[str] = ()
     model: str | None = None
     mode: str | None = None
     effort: str | None = None
     verbose: bool = False
     codex: str | None = None
     """Path of the Codex binary that the agent ``codex`` runs."""
-    trust: tuple[str, ...] = ()
+    trust: Sequence[str] = ()
     """Directories that the agent ``codex`` trusts in this run."""
 
     @property
@@ -150,7 +150,10 @@ def prompt_text(argument: str) -> str:
 
 def add_agent_arguments(parser: argparse.ArgumentParser) -> None:
     which = parser.add_mutually_exclusive_group()
-    which.add_argument("--agent", metavar="NAME", help="codex (default) or claude (by npx)")
+    which.add_argument(
+        "--agent", metavar="NAME", default=argparse.SUPPRESS,  # the default is `AgentOptions`'s
+        help="codex (default) or claude (by npx)",
+    )  # fmt: skip
     which.add_argument(
         "--command", metavar="LINE", help="any agent: its command, split into words as a shell does"
     )
@@ -293,28 +296,6 @@ with --json, standard output has one object a line: {"type": "result", "id",
 """
 
 
-@dataclass(frozen=True, slots=True)
-class FleetOptions:
-    tasks: str
-    out: str
-    engine: str = "local"
-    address: str | None = None
-    concurrency: int | None = None
-    resume: bool = False
-    retry_failed: bool = False
-    max_tokens: int | None = None
-    time_limit: float | None = None
-    task_time_limit: float | None = None
-    attempts: int = 3
-    policy: str = "deny_all"
-    allow: tuple[str, ...] = ()
-    skip_broken: bool = False
-    json: bool = False
-    num_cpus: float = 1.0
-    memory: int | None = None
-    resources: tuple[tuple[str, float], ...] = ()
-
-
 def fleet_parser() -> argparse.ArgumentParser:
     parser = parser_of("fleet", description=FLEET_DESCRIPTION)
     commands = parser.add_subparsers(
@@ -428,14 +409,6 @@ DOCTOR_DESCRIPTION: Final = (
 DOCTOR_EPILOG: Final = (
     "exit codes: 0 no problem (warnings allowed), 1 a problem, 2 usage, 130 Ctrl-C"
 )
-
-
-@dataclass(frozen=True, slots=True)
-class DoctorOptions:
-    codex: str | None = None
-    turn: bool = False
-    json: bool = False
-    editor: str | None = None
 
 
 def doctor_parser() -> argparse.ArgumentParser:

@@ -12,7 +12,7 @@ import sys
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from codex_acp.cli import arguments
-from codex_acp.cli.arguments import PROGRAM, network_options, parsed_as
+from codex_acp.cli.arguments import PROGRAM, network_options
 from codex_acp.errors import MisuseError
 
 if TYPE_CHECKING:
@@ -139,24 +139,23 @@ def _run_run(parsed: argparse.Namespace) -> int:
     from codex_acp.cli.command_arguments import RunOptions
     from codex_acp.cli.host import run as run_prompt
 
-    return run_prompt(parsed_as(RunOptions, parsed))
+    return run_prompt(RunOptions(**vars(parsed)))
 
 
 def _run_fleet(parsed: argparse.Namespace) -> int:
-    from codex_acp.cli.command_arguments import FleetOptions
     from codex_acp.cli.fleet import run as run_fleet
     from codex_acp.cli.fleet import show
 
     if parsed.action == "show":
         return show(parsed.out, as_json=parsed.json)
-    return run_fleet(parsed_as(FleetOptions, parsed))
+    return run_fleet(parsed)
 
 
 def _run_chat(parsed: argparse.Namespace) -> int:
     from codex_acp.cli.chat import chat
     from codex_acp.cli.command_arguments import ChatOptions
 
-    return chat(parsed_as(ChatOptions, parsed))
+    return chat(ChatOptions(**vars(parsed)))
 
 
 def _login(codex: str | None, argv: Sequence[str]) -> int:
@@ -182,16 +181,15 @@ def _run_demo(parsed: argparse.Namespace) -> int:
 
 
 def _run_doctor(parsed: argparse.Namespace) -> int:
-    from codex_acp.cli.command_arguments import DoctorOptions
     from codex_acp.cli.doctor import doctor
 
-    return doctor(parsed_as(DoctorOptions, parsed))
+    return doctor(parsed)
 
 
 def _run_transcript(parsed: argparse.Namespace) -> int:
-    from codex_acp.cli.transcript_command import transcript, transcript_options
+    from codex_acp.cli.transcript_command import transcript
 
-    return transcript(transcript_options(parsed))
+    return transcript(parsed)
 
 
 def _run_play(parsed: argparse.Namespace) -> int:

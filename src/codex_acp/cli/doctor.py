@@ -48,9 +48,8 @@ from codex_acp.transcript.given_values import secrets_in, secrets_of_environment
 from codex_acp.transcript.secrets import remember_secrets
 
 if TYPE_CHECKING:
+    from argparse import Namespace
     from collections.abc import Callable, Iterable, Iterator
-
-    from codex_acp.cli.command_arguments import DoctorOptions
 
 LOGIN_SECONDS: Final = 20.0
 """Time limit of ``codex login status``."""
@@ -60,7 +59,7 @@ STYLES: Final = {"ok": "32", "warning": "33", "problem": "1;31"}
 _WIDTH: Final = max(map(len, MARKS.values()))
 
 
-def doctor(options: DoctorOptions) -> int:
+def doctor(options: Namespace) -> int:
     """Run all checks and print the report; return the exit code."""
     editor = None if options.editor is None else settings_for(options.editor, _command(PROGRAM))
     if editor is not None and not (options.json or options.turn):
@@ -110,7 +109,7 @@ class _Checks:
             yield problem(check, text, "see the other lines; if they are all well, report this one")
 
 
-def _findings(options: DoctorOptions) -> Iterator[Finding]:
+def _findings(options: Namespace) -> Iterator[Finding]:
     """Run the checks, in the report's order."""
     checks = _Checks(Deadline(WHOLE_SECONDS + (TURN_SECONDS if options.turn else 0)))
     yield from checks.run("python", look_at_python)

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from codex_acp.cli.command_arguments import EXIT_TASKS_LEFT, FleetOptions
+from codex_acp.cli.command_arguments import EXIT_TASKS_LEFT
 from codex_acp.cli.host import log_level
 from codex_acp.cli.logs import start_logging
 from codex_acp.cli.questions import Questions
@@ -52,6 +52,7 @@ from codex_acp.transport.process_tree import adopt_orphans
 from codex_acp.transport.shielding import run_loop
 
 if TYPE_CHECKING:
+    from argparse import Namespace
     from collections.abc import AsyncIterator, Callable, Mapping
     from typing import TextIO
 
@@ -63,7 +64,8 @@ TABLE_SECONDS: Final = 0.5
 """How often the table of running tasks is drawn."""
 
 
-def run(options: FleetOptions) -> int:
+def run(options: Namespace) -> int:
+    """Run the tasks; return the exit code. ``options``: of `fleet_parser`."""
     try:
         level = log_level()
         asks = not options.json and is_terminal(sys.stdin) and is_terminal(sys.stderr)
@@ -86,9 +88,7 @@ def run(options: FleetOptions) -> int:
 class _Run:
     """One ``fleet run``: reads the tasks, runs the fleet and shows its progress."""
 
-    def __init__(
-        self, options: FleetOptions, screen: TextOutput, out: TextIO, *, asks: bool
-    ) -> None:
+    def __init__(self, options: Namespace, screen: TextOutput, out: TextIO, *, asks: bool) -> None:
         self._options = options
         self._out = out
         self._screen = screen
@@ -162,8 +162,7 @@ class _Run:
             if options.policy == "ask":
                 policy = self._questions.permission
         if options.allow:
-            kinds: Any = options.allow
-            policy = allow_kinds(*kinds, otherwise=policy)
+            policy = allow_kinds(*options.allow, otherwise=policy)
         if options.task_time_limit is not None:
             more["task_time_limit"] = options.task_time_limit
         engine: LocalEngine | RayEngine

@@ -74,15 +74,6 @@ exit codes: 0, 1 if a line could not be read, 2 usage, 130 Ctrl-C
 """
 
 
-@dataclass(frozen=True, slots=True)
-class TranscriptOptions:
-    file: str
-    selection: Selection
-    follow: bool = False
-    json: bool = False
-    html: str | None = None
-
-
 def add_transcript_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description, parser.epilog = DESCRIPTION, EPILOG
     parser.add_argument("file", metavar="FILE", help="the transcript; - for standard input")
@@ -110,16 +101,6 @@ def add_transcript_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--until", metavar="TIME", type=_moment, help="only until TIME")
     parser.add_argument(
         "--json", action="store_true", help="print the lines unchanged, for other programs"
-    )
-
-
-def transcript_options(parsed: argparse.Namespace) -> TranscriptOptions:
-    selection = Selection(
-        sessions=tuple(parsed.session), kinds=tuple(parsed.kind), decided=tuple(parsed.decided),
-        since=parsed.since, until=parsed.until,
-    )  # fmt: skip
-    return TranscriptOptions(
-        parsed.file, selection, follow=parsed.follow, json=parsed.json, html=parsed.html
     )
 
 
@@ -413,45 +394,50 @@ def _inert(text: str) -> str:
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
-def transcript(options: TranscriptOptions) -> int:
+def transcript(options: argparse.Namespace) -> int:
     """Show the transcript, or write its page; return the exit code."""
+    selection = Selection(
+        sessions=tuple(options.session), kinds=tuple(options.kind), decided=tuple(options.decided),
+        since=options.since, until=options.until,
+    )  # fmt: skip
     try:
         if options.html is not None:
             with suppress(OSError, ValueError):
                 if Path(options.html).samefile(options.file):
                     why = "would take the place of the transcript; name another file"
                     raise MisuseError(f"the page {options.html!r} {why}")
-            data = page_data(read(options.file), options.selection)
+            data = page_data(read(options.file), selection)
             write_page(options.html, page_text(options.file, data))
             unread = f"; {data.unread} lines could not be read" if data.unread else ""
             sys.stderr.write(f"{len(data.rows) - data.unread} events in {options.html}{unread}\n")
             return FAILED if data.unread else 0
-        return _show(options, follow(options.file) if options.follow else read(options.file))
+        lines = follow(options.file) if options.follow else read(options.file)
+        return _show(lines, selection, as_json=options.json)
     except MisuseError as error:
         return failed("transcript", error)
 
 
-def _show(options: TranscriptOptions, lines: Iterable[Line | None]) -> int:
+def _show(lines: Iterable[Line | None], selection: Selection, *, as_json: bool) -> int:
     rows = Rows(sys.stdout)
     for line in lines:
         if line is None:
             sys.stdout.flush()
         elif line.entry is None:
-            if options.json:
+            if as_json:
                 rows.unread += 1
             else:
                 rows.unreadable(line)
         else:
             description = describe(line.entry.event)
-            if not options.selection.fits(line.entry, description):
+            if not selection.fits(line.entry, description):
                 rows.left_out += 1
                 continue
-            if options.json:
+            if as_json:
                 sys.stdout.write(line.text + "\n")
             else:
                 rows.event(line.entry, description)
     sys.stdout.flush()
-    if not options.json:
+    if not as_json:
         sys.stderr.write("\n".join(rows_of(rows.summary(), sys.stderr)) + "\n")
     elif rows.unread:
         sys.stderr.write(f"{rows.unread} lines could not be read\n")
