@@ -96,16 +96,17 @@ class _Run:
         """Asks the person; None if no person can be asked, or no task may ask."""
         self._signal: int | None = None
         """Number of the signal that stopped the fleet."""
+        self._table: LiveTable | None = None
+        """Shows the running tasks; None to write a line for each change of a task."""
 
     async def main(self) -> int:
         options, loop = self._options, asyncio.get_running_loop()
         tasks = self._read_tasks()
         if options.policy != "ask" and all(task.policy in (None, deny_all) for task in tasks):
             self._questions = None
-        self._view: Lines | LiveTable = Lines(self._screen)
         if LiveLine.possible(sys.stderr) and not options.json and self._questions is None:
-            self._view = LiveTable(sys.stderr)
-        self._progress = Progress(len(tasks), self._view.say)
+            self._table = LiveTable(sys.stderr)
+        self._progress = Progress(len(tasks), self._say)
         fleet_run = self._make_fleet().map(tasks)
         if options.engine == "local":
             adopt_orphans(loop)
@@ -116,16 +117,14 @@ class _Run:
                     loop.add_signal_handler(number, self._signalled, number, fleet_run)
                 async for outcome in outcomes:
                     self._progress.ended(outcome)
-                    if outcome.earlier:
-                        continue
-                    if options.json:
-                        print(json.dumps(outcome_json(outcome)), file=self._out, flush=True)
-                    else:
-                        self._view.print(self._out, _outcome_rows(outcome, self._out))
+                    if not outcome.earlier:
+                        self._print(outcome)
             finally:
                 drawing.cancel()
-                if not options.json:
-                    self._view.draw(self._progress, last=True)
+                if self._table is not None:
+                    self._table.draw(self._progress, last=True)
+                else:
+                    self._note(self._progress.summary())
         if fleet_run.left:
             reason = fleet_run.stopped or "it was stopped"
             if options.json:
@@ -179,21 +178,28 @@ class _Run:
             engine, out=options.out, resume=options.resume, retry_failed=options.retry_failed,
             concurrency=options.concurrency, permissions=policy, max_tokens=options.max_tokens,
             time_limit=options.time_limit, retries=Retries(options.attempts),
-            on_event=self._on_event, **more,
+            on_event=self._progress.apply, **more,
         )  # fmt: skip
-
-    def _on_event(self, task_id: str, event: Any) -> None:
-        if not self._options.json:
-            self._progress.apply(task_id, event)
 
     def _note(self, text: str) -> None:
         """Show a note to the person; with ``--json`` there is none."""
         if not self._options.json:
             self._screen.note(text)
 
+    def _say(self, task_id: str, state: str) -> None:
+        if self._table is None:  # else the table shows the state
+            self._note(f"{visible(task_id)}: {state}")
+
+    def _print(self, outcome: Outcome) -> None:
+        if self._options.json:
+            print(json.dumps(outcome_json(outcome)), file=self._out, flush=True)
+        else:
+            printer = self._table or self._screen
+            printer.print(self._out, _outcome_rows(outcome, self._out))
+
     async def _draw(self) -> None:
-        while not self._options.json:
-            self._view.draw(self._progress)
+        while self._table is not None:
+            self._table.draw(self._progress)
             await asyncio.sleep(TABLE_SECONDS)
 
     def _signalled(self, number: int, fleet_run: FleetRun) -> None:
@@ -261,8 +267,6 @@ def _left_state(history: History | None) -> str:
 
 SHOWN_TITLE: Final = 60
 """Characters of a tool call's title in the table."""
-REDRAW_SECONDS: Final = 0.2
-"""Shortest time between two drawings of the table."""
 NAME_COLUMNS: Final = 28
 
 
@@ -271,10 +275,9 @@ class _Row:
     """The row of a running task."""
 
     since: float
-    """Time at which the attempt started, by `Progress.clock`."""
+    """Time at which the attempt started, by `time.monotonic`."""
     state: str = "starting"
     tokens: int = 0
-    worker: str = ""
 
 
 @dataclass(slots=True)
@@ -285,7 +288,6 @@ class Progress:
     """Number of tasks."""
     say: Callable[[str, str], None]
     """Called with a task's id and a description of its new state."""
-    clock: Callable[[], float] = time.monotonic
     rows: dict[str, _Row] = field(default_factory=dict)
     completed: int = 0
     failed: int = 0
@@ -297,7 +299,7 @@ class Progress:
         kind = event.get("type")
         if kind == "worker":
             worker = visible(str(event["worker"]))
-            self.rows[task_id] = _Row(self.clock(), worker=worker)
+            self.rows[task_id] = _Row(time.monotonic())
             self._set_state(task_id, f"started on {worker}")
             return
         row = self.rows.get(task_id)
@@ -361,23 +363,6 @@ def _outcome_rows(outcome: Outcome, out: TextIO) -> str:
     return "\n".join(rows_of(outcome_line(outcome), out))
 
 
-class Lines:
-    """Shows a line for each change; the screen holds it back while a question is open."""
-
-    def __init__(self, screen: TextOutput) -> None:
-        self._screen = screen
-
-    def say(self, task_id: str, text: str) -> None:
-        self._screen.note(f"{visible(task_id)}: {text}")
-
-    def draw(self, progress: Progress, *, last: bool = False) -> None:
-        if last:
-            self._screen.note(progress.summary())
-
-    def print(self, stream: TextIO, text: str) -> None:
-        self._screen.print(stream, text)
-
-
 class LiveTable:
     """Draws the running tasks below the printed outcomes, again and again."""
 
@@ -385,19 +370,10 @@ class LiveTable:
         self._terminal = terminal
         self._drawn = 0
         """Number of rows of the table that are on the terminal."""
-        self._last = 0.0
-        """Time of the last drawing, by `Progress.clock`."""
-
-    def say(self, task_id: str, text: str) -> None:
-        """Do nothing: the table shows the state."""
 
     def draw(self, progress: Progress, *, last: bool = False) -> None:
-        """Draw the table, unless it was drawn within `REDRAW_SECONDS`."""
-        now = progress.clock()
-        if not last and now - self._last < REDRAW_SECONDS:
-            return
-        self._last = now
-        size = size_of(self._terminal)
+        """Draw the table; with ``last``, only the summary, which stays on the terminal."""
+        now, size = time.monotonic(), size_of(self._terminal)
         width = max(size.columns - 1, 20)
         lines = [progress.summary()]
         if not last:
@@ -413,7 +389,6 @@ class LiveTable:
         self._terminal.flush()
         stream.write(f"{text}\n")
         stream.flush()
-        self._last = 0.0
 
     def _wipe(self) -> None:
         if self._drawn:
