@@ -16,7 +16,7 @@ from typing import IO
 
 import pytest
 
-from codex_acp.cli.demo import ADDED_FILE, ADDED_TEXT, ALLOWED, REFUSED, SCRIPT
+from codex_acp.cli.demo import ADDED_FILE, ADDED_TEXT, ALLOWED, REFUSED, script
 from codex_acp.testing import (
     Entry,
     Exit,
@@ -200,9 +200,10 @@ def test_the_demonstrations_agent_leaves_nothing_behind(tmp_path: Path, temporar
 def test_every_prompt_gets_an_answer_at_every_stage(prompt: str) -> None:
     items: list[dict[str, object]] = [{"role": "user", "type": "message", "content": prompt}]
     said: list[int | None] = []
+    of_demo = script(pause=0.0)
     for number in range(10):
         request = ModelRequest(number, {"input": items})
-        said.append(SCRIPT.choose(request, set(range(99))))
+        said.append(of_demo.choose(request, set(range(99))))
         items = [*items, {"type": "function_call_output", "call_id": str(number), "output": "x"}]
     assert None not in said
     assert said[-1] == said[-2], "it comes to an end"

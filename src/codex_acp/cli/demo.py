@@ -15,7 +15,7 @@ from collections import deque
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from codex_acp.acp.types import AgentMessageChunkSessionUpdate
 from codex_acp.cli.command_arguments import EXIT_CODES, AgentOptions
@@ -48,11 +48,10 @@ from codex_acp.transport.child import spawn
 from codex_acp.transport.shielding import run_loop
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
     from typing import TextIO
 
-    from codex_acp.errors import TransportError
     from codex_acp.runtime import AgentSpec, PromptResult, ToolCall, Update
     from codex_acp.testing import ModelRequest, Step
     from codex_acp.transport.link import Link, Receiver
@@ -139,7 +138,7 @@ def _surroundings(*, watched: bool) -> Iterator[tuple[CodexHome, ScriptedMcpServ
     not ``watched``, the model sends its texts without pauses."""
     with (
         TemporaryDirectory(prefix="codex-acp-demo-", ignore_cleanup_errors=True) as folder,
-        ScriptedModel(SCRIPT if watched else at_once(SCRIPT)) as model,
+        ScriptedModel(script(pause=PAUSE if watched else 0.0)) as model,
     ):
         server = ScriptedMcpServer(folder, TOOLS, name=SERVER)
         with CodexHome(model.base_url, mcp_servers={SERVER: server.config}) as home:
@@ -204,7 +203,7 @@ TOOLS: Final = (
 
 def _say(text: str) -> Text:
     """Return a text that the model streams word by word."""
-    return Text(*re.findall(r"\S+\s*|\n+", text), pause=PAUSE)
+    return Text(*re.findall(r"\S+\s*|\n+", text))
 
 
 _LOOK: Final = (
@@ -254,31 +253,26 @@ _HELP: Final = (
 )
 
 
-class _Topic(NamedTuple):
-    pattern: str
-    responses: tuple[tuple[Step, ...], ...]
-    """The steps of each response, in order."""
+_TOPICS: Final[Mapping[str, Sequence[Sequence[Step]]]] = {
+    r"tour|around|everything": (_LOOK, _RUN, _INSTALL, _EDIT, _FORM, _PAGE, _TRICK, _END),
+    r"install|refuse|curl": (_INSTALL, _END),
+    r"edit|file|write|change|patch|diff": (_EDIT, _END),
+    r"form|preferences|ask": (_FORM, _END),
+    r"trick|javascript|declined?": (_TRICK, _END),
+    r"page|url|link|browser|open": (_PAGE, _END),
+    r"plan|todo": (_PLAN, _END),
+    r"run|command|shell|list|approv\w+|permission": (_RUN, _END),
+    "": (_HELP,),
+}
+"""Pattern of prompts → the steps of each response, in order. A prompt belongs to the first pattern
+that matches a word of it, else to the empty one."""
 
 
-_TOPICS: Final = (
-    _Topic(r"tour|around|everything", (_LOOK, _RUN, _INSTALL, _EDIT, _FORM, _PAGE, _TRICK, _END)),
-    _Topic(r"install|refuse|curl", (_INSTALL, _END)),
-    _Topic(r"edit|file|write|change|patch|diff", (_EDIT, _END)),
-    _Topic(r"form|preferences|ask", (_FORM, _END)),
-    _Topic(r"trick|javascript|declined?", (_TRICK, _END)),
-    _Topic(r"page|url|link|browser|open", (_PAGE, _END)),
-    _Topic(r"plan|todo", (_PLAN, _END)),
-    _Topic(r"run|command|shell|list|approv\w+|permission", (_RUN, _END)),
-    _Topic(r"", (_HELP,)),
-)
-"""A prompt belongs to the first topic whose pattern matches."""
-
-
-def _topic(request: ModelRequest) -> int:
-    """Return the index of the prompt's topic in `_TOPICS`."""
+def _topic(request: ModelRequest) -> str:
+    """Return the pattern in `_TOPICS` that the prompt belongs to."""
     text = request.last_user_text.lower()
-    found = (n for n, t in enumerate(_TOPICS) if re.search(rf"\b(?:{t.pattern})\b", text))
-    return next(found, len(_TOPICS) - 1)
+    found = (pattern for pattern in _TOPICS if re.search(rf"\b(?:{pattern})\b", text))
+    return next(found, "")
 
 
 def _stage(request: ModelRequest) -> int:
@@ -292,7 +286,7 @@ def _stage(request: ModelRequest) -> int:
     return count
 
 
-def _response(topic: int, stage: int, steps: tuple[Step, ...], last: int) -> ModelResponse:
+def _response(topic: str, stage: int, steps: Sequence[Step], last: int) -> ModelResponse:
     """Return the response for a topic and stage; stages beyond ``last`` get the last response."""
     return ModelResponse(
         *steps,
@@ -301,28 +295,15 @@ def _response(topic: int, stage: int, steps: tuple[Step, ...], last: int) -> Mod
     )
 
 
-SCRIPT: Final = ModelScript(
-    *(
-        _response(number, stage, steps, len(topic.responses) - 1)
-        for number, topic in enumerate(_TOPICS)
-        for stage, steps in enumerate(topic.responses)
-    )
-)
-"""The model's script: it has a response for every request."""
-
-
-def at_once(script: ModelScript) -> ModelScript:
-    """Return the script without its pauses."""
-    return ModelScript(
-        *(
-            ModelResponse(
-                *(Text(*step.deltas) if isinstance(step, Text) else step for step in each.steps),
-                when=each.when,
-                repeat=each.repeat,
-            )
-            for each in script.responses
-        )
-    )
+def script(*, pause: float) -> ModelScript:
+    """Return the model's script, which has a response for every request; ``pause`` is the time
+    between two words of a text, in seconds."""
+    responses = []
+    for topic, steps_of_stages in _TOPICS.items():
+        for stage, steps in enumerate(steps_of_stages):
+            timed = [Text(*s.deltas, pause=pause) if isinstance(s, Text) else s for s in steps]
+            responses.append(_response(topic, stage, timed, len(steps_of_stages) - 1))
+    return ModelScript(*responses)
 
 
 # The tour: one prompt, whose questions the demo answers.
@@ -470,59 +451,32 @@ class _Typist(LineReader):
 
 
 class ShownLink:
-    """Wraps a link; calls ``show`` with each line and its direction, ``-->`` is to the agent."""
+    """Stands between a link and its receiver, and calls ``show`` with each line and its direction:
+    ``-->`` is to the agent."""
 
     def __init__(self, link: Link, show: Callable[[str, bytes], None]) -> None:
         self._link = link
-        self._sent = _by_line("-->", show)
-        self._received = _by_line("<--", show)
+        self._show = show
+        self._unfinished = {"-->": b"", "<--": b""}
+        """Beginning of a line whose end has not come, by direction."""
+        self.pause_reading, self.resume_reading = link.pause_reading, link.resume_reading
+        self.aclose = link.aclose
 
     def start(self, receiver: Receiver) -> None:
-        self._link.start(_ShownReceiver(receiver, self._received))
+        self._receiver = receiver
+        self.pause_writing, self.resume_writing = receiver.pause_writing, receiver.resume_writing
+        self.link_closed = receiver.link_closed
+        self._link.start(self)
 
     def write(self, data: bytes) -> None:
-        self._sent(data)
+        self._show_lines("-->", data)
         self._link.write(data)
 
-    def pause_reading(self) -> None:
-        self._link.pause_reading()
-
-    def resume_reading(self) -> None:
-        self._link.resume_reading()
-
-    async def aclose(self) -> None:
-        await self._link.aclose()
-
-
-class _ShownReceiver:
-    """Wraps a receiver; shows the data before the receiver gets it."""
-
-    def __init__(self, receiver: Receiver, show: Callable[[bytes], None]) -> None:
-        self._receiver = receiver
-        self._show = show
-
     def data_received(self, data: bytes) -> None:
-        self._show(data)
+        self._show_lines("<--", data)
         self._receiver.data_received(data)
 
-    def link_closed(self, error: TransportError | None) -> None:
-        self._receiver.link_closed(error)
-
-    def pause_writing(self) -> None:
-        self._receiver.pause_writing()
-
-    def resume_writing(self) -> None:
-        self._receiver.resume_writing()
-
-
-def _by_line(arrow: str, show: Callable[[str, bytes], None]) -> Callable[[bytes], None]:
-    """Return a function that takes pieces of data, and shows each line when it is complete."""
-    rest = b""
-
-    def add(data: bytes) -> None:
-        nonlocal rest
-        *lines, rest = (rest + data).split(b"\n")
+    def _show_lines(self, arrow: str, data: bytes) -> None:
+        *lines, self._unfinished[arrow] = (self._unfinished[arrow] + data).split(b"\n")
         for line in lines:
-            show(arrow, line)
-
-    return add
+            self._show(arrow, line)
