@@ -133,15 +133,12 @@ def _bash_words(words: Iterable[str]) -> str:
 
 
 def _bash_answer(value: Value | None) -> str:
-    match value:
-        case "files" | "directories":
-            flag = "f" if value == "files" else "d"
-            names = f'COMPREPLY=($(compgen -{flag} -- "$current"))'
-            return f"compopt -o filenames 2>/dev/null; {names}"
-        case "free" | None:
-            return ":"
-        case tuple() as words:
-            return _bash_words(words)
+    if isinstance(value, tuple):
+        return _bash_words(value)
+    if value not in ("files", "directories"):
+        return ":"
+    flag = "f" if value == "files" else "d"
+    return f'compopt -o filenames 2>/dev/null; COMPREPLY=($(compgen -{flag} -- "$current"))'
 
 
 def zsh(program: str, parsers: Parsers) -> str:
@@ -194,15 +191,9 @@ def _zsh_option(option: _Option) -> Iterator[str]:
 
 
 def _zsh_value(value: Value) -> str:
-    match value:
-        case "files":
-            return "_files"
-        case "directories":
-            return "_files -/"
-        case "free":
-            return " "
-        case tuple() as words:
-            return f"({' '.join(words)})"
+    if isinstance(value, tuple):
+        return f"({' '.join(value)})"
+    return {"files": "_files", "directories": "_files -/", "free": " "}[value]
 
 
 def fish(program: str, parsers: Parsers) -> str:
@@ -238,15 +229,10 @@ def _fish(text: str) -> str:
 
 
 def _fish_value(value: Value) -> str:
-    match value:
-        case "files":
-            return "-F"
-        case "directories":
-            return "-x -a '(__fish_complete_directories)'"
-        case "free":
-            return "-x"
-        case tuple() as words:
-            return f"-x -a {_fish(' '.join(words))}"
+    if isinstance(value, tuple):
+        return f"-x -a {_fish(' '.join(value))}"
+    directories = "-x -a '(__fish_complete_directories)'"
+    return {"files": "-F", "directories": directories, "free": "-x"}[value]
 
 
 SCRIPTS: Final[Mapping[str, Callable[[str, Parsers], str]]] = {

@@ -325,8 +325,12 @@ COMPARED: Final = 400
 
 def diff_lines(old: str | None, new: str) -> Iterator[tuple[str, Style]]:
     """Yield the lines of a diff, with their styles."""
-    before, after = _lines(old or "", new)
-    start, end = _common(before, after)
+    before, after = (text.split("\n") if text else [] for text in (old or "", new))
+    if all(not lines or lines[-1] == "" for lines in (before, after)):
+        # Both end with a newline, so neither has a last line without one.
+        before, after = before[:-1], after[:-1]
+    start = _equal_first(before, after)
+    end = _equal_first(before[start:][::-1], after[start:][::-1])
     if len(before) + len(after) - 2 * (start + end) > COMPARED:
         yield f"@@ from line {start + 1} @@", "cyan"
         yield from ((f"-{line}", "red") for line in before[start : len(before) - end])
@@ -369,21 +373,9 @@ def summary(calls: Iterable[ToolCall]) -> Iterator[tuple[str, int, int, str]]:
         yield path, added, removed, "new" if old is None else change
 
 
-def _lines(old: str, new: str) -> tuple[list[str], list[str]]:
-    """Split both texts into lines, without the empty last line if both texts end with a newline."""
-    before, after = (text.split("\n") if text else [] for text in (old, new))
-    if all(not lines or lines[-1] == "" for lines in (before, after)):
-        before, after = before[:-1], after[:-1]
-    return before, after
-
-
-def _common(before: list[str], after: list[str]) -> tuple[int, int]:
-    """Return how many lines are equal at the beginning, and at the end of the rest."""
-    most = min(len(before), len(after))
-    start = 0
-    while start < most and before[start] == after[start]:
-        start += 1
-    end = 0
-    while end < most - start and before[-1 - end] == after[-1 - end]:
-        end += 1
-    return start, end
+def _equal_first(before: list[str], after: list[str]) -> int:
+    """Return how many lines are equal at the beginning."""
+    for number, (old, new) in enumerate(zip(before, after, strict=False)):
+        if old != new:
+            return number
+    return min(len(before), len(after))
