@@ -11,6 +11,7 @@ import os
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Final
 
+from codex_acp._record import record
 from codex_acp.cli.process import complain
 from codex_acp.transcript.secrets import cut, remember_secrets, scrub
 from codex_acp.transcript.writer import LineWriter
@@ -37,28 +38,13 @@ _CONTROLS: Final = {
 """Replacements of control characters."""
 
 
+@record
 class _Written:
     """A record that was written, and the number of its repeats since."""
 
-    __slots__ = ("at", "first_line", "repeats")
-
-    def __init__(self, at: float, first_line: str) -> None:
-        self.at = at
-        self.first_line = first_line
-        self.repeats = 0
-
-
-class _LineShower:
-    """Passes lines to a function; has the methods of `LineWriter`."""
-
-    def __init__(self, show: Callable[[str], None]) -> None:
-        self._show = show
-
-    def put(self, line: str) -> None:
-        self._show(line)
-
-    def close(self, seconds: float) -> None:
-        """Do nothing: no line waits."""
+    at: float
+    first_line: str
+    repeats: int = 0
 
 
 class LogHandler(logging.Handler):
@@ -70,11 +56,13 @@ class LogHandler(logging.Handler):
         self._path = path
         self._knows_secrets = False
         self._written: OrderedDict[int, _Written] = OrderedDict()
-        self._lines: LineWriter | _LineShower
+        self._lines: LineWriter | None = None
+        self._put: Callable[[str], None]
         if isinstance(to, int):
             self._lines = LineWriter(to, self._encoded, self._on_lost, gap=_gap)
+            self._put = self._lines.put
         else:
-            self._lines = _LineShower(lambda line: to(self._encoded(line).decode()))
+            self._put = lambda line: to(self._encoded(line).decode())
         self.setFormatter(logging.Formatter(LOG_FORMAT))
 
     def emit(self, record: LogRecord) -> None:
@@ -98,14 +86,15 @@ class LogHandler(logging.Handler):
         note = f" [{before.repeats} more since the last]" if before and before.repeats else ""
         self._forget_older(record.created)
         self._written[key] = _Written(record.created, text.partition("\n")[0])
-        self._lines.put(f"{text}{note}\n")
+        self._put(f"{text}{note}\n")
 
     def close(self) -> None:
         """Write the waiting lines within `CLOSE_SECONDS`; later records are dropped."""
         for written in self._written.values():
             self._log_repeats(written)
         self._written.clear()
-        self._lines.close(CLOSE_SECONDS)
+        if self._lines is not None:
+            self._lines.close(CLOSE_SECONDS)
         super().close()
 
     def _encoded(self, text: str) -> bytes:
@@ -133,7 +122,7 @@ class LogHandler(logging.Handler):
 
     def _log_repeats(self, written: _Written) -> None:
         if written.repeats:
-            self._lines.put(f"{written.first_line} [{written.repeats} more of it]\n")
+            self._put(f"{written.first_line} [{written.repeats} more of it]\n")
 
     def _on_lost(self, reason: str) -> None:
         if self._path is not None:

@@ -32,36 +32,30 @@ def chosen_level(option: str | None) -> str:
     return level
 
 
-class LogFile:
-    """The ``--log-file``, opened for appending; only its owner can read it. Raises ValueError."""
+def open_log(path: str) -> int:
+    """Open the ``--log-file`` for appending; only its owner can read it. Raises ValueError."""
+    from codex_acp._files import open_private
 
-    __slots__ = ("fd", "path")
-
-    def __init__(self, path: str) -> None:
-        from codex_acp._files import open_private
-
-        self.path: str = path
-        try:
-            self.fd: int = open_private(path, tighten=True)
-        except (OSError, ValueError) as error:
-            reason = getattr(error, "strerror", None) or str(error)
-            raise ValueError(f"--log-file: cannot write {path!r}: {reason}") from error
+    try:
+        return open_private(path, tighten=True)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise ValueError(f"--log-file: cannot write {path!r}: {reason}") from error
 
 
-def start_logging(level: str, to: LogFile | Callable[[str], None] | None) -> None:
+def start_logging(
+    level: str, to: int | Callable[[str], None] | None, path: str | None = None
+) -> None:
     """Log this library from ``level`` on, and other modules from WARNING on.
 
-    ``to`` is a file, a function that shows a line, or None for stderr. Lines that cannot be written
-    are dropped and counted; secrets are masked.
+    ``to`` is the descriptor of the file ``path``, a function that shows a line, or None for stderr.
+    Lines that cannot be written are dropped and counted; secrets are masked.
     """
     import logging
 
     from codex_acp.cli.log_handler import LogHandler
 
     root = logging.getLogger()
-    if isinstance(to, LogFile):
-        root.addHandler(LogHandler(to.fd, to.path))
-    else:
-        root.addHandler(LogHandler(to or stderr()))
+    root.addHandler(LogHandler(stderr() if to is None else to, path))
     logging.captureWarnings(True)
     logging.getLogger("codex_acp").setLevel(level)

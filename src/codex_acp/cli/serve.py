@@ -11,7 +11,7 @@ import os
 import sys
 
 from codex_acp._pydantic import leave_pydantic_out
-from codex_acp.cli.logs import LogFile, chosen_level, start_logging
+from codex_acp.cli.logs import chosen_level, open_log, start_logging
 from codex_acp.cli.process import complain
 from codex_acp.codex.connection.launch import LaunchOptions, spawn_app_server
 from codex_acp.errors import LaunchError, MisuseError, TransportError
@@ -81,7 +81,7 @@ def serve(
             for line in variables.notes:
                 complain(f"{PROGRAM}: {line}")
         level = chosen_level(log_level)
-        log = None if log_file is None else LogFile(log_file)
+        log = None if log_file is None else open_log(log_file)
     except (ValueError, MisuseError) as error:
         print(f"{PROGRAM}: error: {error}", file=sys.stderr)
         return BAD_ARGUMENTS
@@ -92,7 +92,7 @@ def serve(
     gc.disable()
     leave_pydantic_out()
     try:
-        start_logging(level, log)
+        start_logging(level, log, log_file)
         if network is not None:
             from dataclasses import replace
 
