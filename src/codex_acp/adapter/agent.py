@@ -95,7 +95,7 @@ class CodexAgent:
         self.config: Config = Config(spawn, self.sessions.send, self.sessions.features)
         self._opener = SessionOpener(app_server, self.sessions, self.config)
         self.preconditions: PromptPreconditions = PromptPreconditions(self.sessions, self._opener)
-        self._opener.hand_over = lambda: self._hand_over
+        self._opener.peers = lambda: self._hand_over.peers
         self._client_left = False
         self._client_name = "another window"
         self._services: SessionServices | None = None

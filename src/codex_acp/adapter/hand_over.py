@@ -9,25 +9,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from codex_acp.adapter.sessions.opening_errors import busy_elsewhere
 from codex_acp.codex.connection.thread_peers import MAX_NAME, Asker, State, ThreadPeers
-from codex_acp.errors import ErrorReply, ThreadOpenElsewhere
 from codex_acp.routing.display import inline
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Callable
 
     from codex_acp.adapter.session_client import SessionClient
     from codex_acp.adapter.sessions.opener import SessionOpener
     from codex_acp.adapter.sessions.prompt_preconditions import PromptPreconditions
     from codex_acp.adapter.sessions.sessions import OpenSession, Sessions
-    from codex_acp.codex.connection.app_server_connection import AppServerConnection
-    from codex_acp.jsonrpc.message import JsonValue
 
 
 class HandOver:
-    """Gives one agent's sessions to other processes, and takes sessions over from them. ``client``
-    returns the name of the agent's client."""
+    """Gives one agent's sessions to other processes. ``client`` returns the name of the agent's
+    client."""
 
     def __init__(
         self,
@@ -39,17 +35,16 @@ class HandOver:
         self._sessions = sessions
         self._opener = opener
         self._preconditions = preconditions
-        self._peers = ThreadPeers(client, self._let_go)
-
-    # Letting a session go
+        self.peers: ThreadPeers = ThreadPeers(client, self._let_go)
+        """Asks other processes, which `SessionOpener` uses, and answers them."""
 
     async def listen(self) -> None:
         """Start to answer other processes, as `ThreadPeers.listen` does."""
-        await self._peers.listen(await self._opener.codex())
+        await self.peers.listen(await self._opener.codex())
 
     def leave(self) -> None:
         """Answer other processes no longer: the agent ends."""
-        self._peers.leave()
+        self.peers.leave()
 
     async def _let_go(self, session_id: str, asker: Asker) -> State:
         """Let a session go if nothing runs in it; return its state in this process."""
@@ -97,30 +92,6 @@ class HandOver:
             or self._preconditions.is_waiting(session_id)
             or (session is not None and (session.prompts.busy or bool(session.state.background)))
         )
-
-    # Taking a session over
-
-    async def take(
-        self,
-        codex: AppServerConnection,
-        session_id: str,
-        cancels: bool,
-        client: SessionClient | None,
-        reopen: Callable[[], Awaitable[JsonValue]],
-        refused: ErrorReply,
-    ) -> JsonValue:
-        """Take a session over for ``client``; return the result of ``reopen``, which opens it.
-
-        ``cancels``: the other process cancels the turn that runs in the session. ``refused`` is
-        Codex's answer to the first try. Raises what `ThreadPeers.take` raises, but RpcError -32600
-        for ThreadOpenElsewhere."""
-        owner = getattr(client, "owner", None)
-        try:
-            return await self._peers.take(
-                codex, session_id, reopen, refused, owner=owner, cancels=cancels
-            )
-        except ThreadOpenElsewhere as error:
-            raise busy_elsewhere(session_id, error.pid, inline(error.holder)) from error
 
 
 def may_access(client: SessionClient | None, owner: str | None) -> bool:

@@ -11,7 +11,7 @@ import logging
 import os
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Final, Literal, Protocol
+from typing import TYPE_CHECKING, Final, Literal
 from weakref import WeakValueDictionary
 
 from codex_acp._json import list_at, object_at, text_at, value_at
@@ -30,6 +30,7 @@ from codex_acp.errors import (
     InvalidPayload,
     NotAnswered,
     RpcError,
+    ThreadOpenElsewhere,
     TransportError,
 )
 from codex_acp.jsonrpc.message import (
@@ -42,7 +43,7 @@ from codex_acp.jsonrpc.message import (
 from codex_acp.mapping.session_setup import canonical_id, started_thread
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from codex_acp.adapter.config_choices import Directory
     from codex_acp.adapter.config_options import Config, How
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
     from codex_acp.adapter.sessions.sessions import OpenSession, Sessions
     from codex_acp.codex._generated.models import Thread
     from codex_acp.codex.connection.app_server_connection import AppServerConnection
+    from codex_acp.codex.connection.thread_peers import ThreadPeers
     from codex_acp.mapping.state import SessionState
 
 logger = logging.getLogger(__name__)
@@ -82,21 +84,6 @@ class Setup(NamedTuple):
         return str(self.params["cwd"])
 
 
-class TakesOver(Protocol):
-    """Takes sessions over from other processes: `HandOver`."""
-
-    async def take(
-        self,
-        codex: AppServerConnection,
-        session_id: str,
-        cancels: bool,
-        client: SessionClient | None,
-        reopen: Callable[[], Awaitable[JsonValue]],
-        refused: ErrorReply,
-    ) -> JsonValue:
-        """Have a session handed over to ``client``, then return the result of ``reopen``."""
-
-
 class OpeningResult(NamedTuple):
     """A session that was opened, and the answer to the client."""
 
@@ -119,7 +106,7 @@ class SessionOpener:
         """Checks whether a login is needed first."""
         self.route: ModelRoute = ModelRoute()
         """The route of model calls: Codex's configuration, or the client's gateway."""
-        self.hand_over: Callable[[], TakesOver] | None = None
+        self.peers: Callable[[], ThreadPeers]
         """Returns the part that asks other processes for a session; set by `CodexAgent`."""
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._openings: dict[str, list[CancelScope]] = {}
@@ -430,11 +417,14 @@ class SessionOpener:
             try:
                 return await resume()
             except ErrorReply as error:
-                if self.hand_over is None or not is_open_elsewhere(error):
+                if not is_open_elsewhere(error):
                     raise
-                return await self.hand_over().take(
-                    codex, session_id, setup.cancels, setup.client, resume, error
+                owner = getattr(setup.client, "owner", None)
+                return await self.peers().take(
+                    codex, session_id, resume, error, owner=owner, cancels=setup.cancels
                 )
+        except ThreadOpenElsewhere as error:
+            raise opening_errors.busy_elsewhere(session_id, error.pid, error.holder) from error
         except asyncio.CancelledError:
             await self.unload(codex, session_id)  # Codex still loads the thread
             raise

@@ -17,7 +17,7 @@ from codex_acp.jsonrpc.message import (
     THREAD_ACTIVE_WRITER,
     JsonValue,
 )
-from codex_acp.routing.display import visible_controls
+from codex_acp.routing.display import inline, visible_controls
 from codex_acp.transcript.secrets import scrub, scrub_json
 
 if TYPE_CHECKING:
@@ -80,14 +80,15 @@ def open_elsewhere(session_id: str, writer: Writer | None) -> RpcError:
     return RpcError(INVALID_REQUEST, message, data)
 
 
-def busy_elsewhere(session_id: str, pid: JsonValue, client: str) -> RpcError:
+def busy_elsewhere(session_id: str, pid: JsonValue, holder: str) -> RpcError:
     """Return the error for a session in which something runs in another process of this package."""
+    client = inline(holder)
     message = (
         f"something runs in the session {session_id!r} in {client} (process {pid}); wait for its "
         "end, cancel it there, or go on with a copy (session/fork)"
     )
-    holder = {"pid": pid, "name": client}
-    data = {"sessionId": session_id, "reason": SESSION_BUSY, "holder": holder}
+    details = {"pid": pid, "name": client}
+    data = {"sessionId": session_id, "reason": SESSION_BUSY, "holder": details}
     return RpcError(INVALID_REQUEST, message, data)
 
 
