@@ -12,8 +12,8 @@ import anyio
 import pytest
 
 from codex_acp.adapter import load_ahead
+from codex_acp.adapter.agent import LOAD_AFTER_SECONDS
 from codex_acp.adapter.load_ahead import IDLE_SECONDS, LoadAhead
-from codex_acp.adapter.sessions.after_opening import LOAD_AFTER_SECONDS
 from tests.adapter.memory_bench import THREAD, MemoryBench
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from codex_acp.adapter.sessions import after_opening
+from codex_acp.adapter import agent
 from codex_acp.testing import Expect, Notify
 from tests.adapter.memory_bench import THREAD, MemoryBench, turn_note
 
@@ -21,7 +21,7 @@ def said(text: str) -> Notify:
 async def test_what_codex_says_before_comes_before(
     monkeypatch: pytest.MonkeyPatch, delay: float
 ) -> None:
-    monkeypatch.setattr(after_opening, "LOAD_AFTER_SECONDS", delay)
+    monkeypatch.setattr(agent, "LOAD_AFTER_SECONDS", delay)
     async with MemoryBench(Expect("turn/start", silent=True)) as bench:
         bench.server.play(*map(said, "one "), *map(said, "two "))
         bench.start_prompt()

@@ -5,7 +5,7 @@ with plain JSON. `CommonMethods` decodes the answer to the model of the connecti
 `AgentInV1` and `AgentInV2` decide which methods are offered.
 
 The first ``initialize`` and ``session/new`` are answered without a model. After that answer,
-`AfterOpening` has the modules of a prompt loaded.
+`LoadAhead` loads the modules of a prompt.
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ from codex_acp.adapter.client import Client
 from codex_acp.adapter.config_options import Config
 from codex_acp.adapter.login_check import login_ways
 from codex_acp.adapter.prompts.early_turn import quick_prompt
-from codex_acp.adapter.sessions.after_opening import AfterOpening
 from codex_acp.adapter.sessions.opener import OpeningResult, SessionOpener, Setup
 from codex_acp.adapter.sessions.opening_errors import not_open
 from codex_acp.adapter.sessions.prompt_preconditions import PromptPreconditions
@@ -68,6 +67,9 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
+LOAD_AFTER_SECONDS: Final = 0.002
+"""Seconds for an answer to be written before the modules of a prompt are loaded."""
+
 END_SECONDS: Final = 1.0
 """Seconds for Codex to end what runs, before Codex is ended: an interrupt takes milliseconds."""
 
@@ -90,6 +92,7 @@ class CodexAgent:
         self.spawn = spawn = guarded(spawn)
         self.about: Json = {}  # only a network server adds members to the capabilities
         self._ahead = ahead
+        self._when_loaded = when_loaded
         self.client: Client = Client(spawn)
         self.sessions: Sessions = Sessions(spawn, self.client, transcript or Transcript())
         self.config: Config = Config(spawn, self.sessions.send, self.sessions.features)
@@ -107,8 +110,6 @@ class CodexAgent:
         app_server.on_started = self.sessions.add_connection
         app_server.on_refused = self.sessions.on_refused
         self.quick_prompt = partial(quick_prompt, ahead, self.sessions.ask_early)
-        listen, send = lambda: spawn(self._listen), self._send_after_answer
-        self._after = AfterOpening(listen, send, when_loaded, ahead)
 
     # AgentMethods
 
@@ -246,7 +247,13 @@ class CodexAgent:
     def _note_opened(self, opened: OpeningResult) -> Json:
         """Note that a session is open; schedule the steps after the answer, and return it."""
         self.sessions.transcript.opened(opened.session_id, opened.how)
-        self._after.add(opened)
+        loop = asyncio.get_running_loop()
+        loop.call_later(LOAD_AFTER_SECONDS, self.spawn, self._listen)
+        run_soon = run = partial(self._after_answer, opened)
+        if self._ahead is not None:
+            self._ahead.start_within(LOAD_AFTER_SECONDS)
+            run_soon = partial(self._ahead.call_when_loaded, run)
+        loop.call_later(LOAD_AFTER_SECONDS, run_soon)
         return opened.answer
 
     async def end_prompts(self) -> None:
@@ -267,7 +274,6 @@ class CodexAgent:
     def note_client_left(self) -> None:
         """Stop the steps after answers and the hand-over."""
         self._client_left = True
-        self._after.leave()
         if "_hand_over" in self.__dict__:
             self._hand_over.leave()
 
@@ -275,11 +281,17 @@ class CodexAgent:
         """Store the open sessions, so that the client can open them again."""
         await asyncio.gather(*map(self._opener.store_unprompted, list(self.sessions)))
 
-    def _send_after_answer(self, opened: OpeningResult) -> None:
-        """Send the notices and commands of a session after the answer that opened it."""
+    def _after_answer(self, opened: OpeningResult) -> None:
+        """Send the notices and commands of a session, once its client has the answer and the
+        modules of a prompt are loaded."""
+        if self._client_left:
+            return
         self._send_notices(opened)
         if self._services is not None and opened.session_id in self.sessions:
             self._services.after_answer(opened.session_id)
+        when_loaded, self._when_loaded = self._when_loaded, None
+        if when_loaded is not None:
+            when_loaded()
 
     async def _listen(self) -> None:
         """Let other processes ask for sessions, unless the client is gone."""
