@@ -32,14 +32,10 @@ LISTS: tuple[Expect, ...] = (
 """The answers to all that is asked of a new thread, in the order in which it is asked."""
 
 
-LOADED: tuple[Expect, ...] = (
-    *LISTS,
-    Expect(
-        "config/read",
-        {"config": {"approval_policy": "on-request", "sandbox_mode": "read-only"}, "origins": {}},
-    ),
-)
-"""The same of a thread that is not new."""
+CONFIG_READ: dict[str, JsonValue] = {
+    "config": {"approval_policy": "on-request", "sandbox_mode": "read-only"}, "origins": {}
+}  # fmt: skip
+"""The answer to ``config/read``, for a thread that is not new."""
 
 FULL: dict[str, JsonValue] = {"type": "dangerFullAccess"}
 
@@ -129,7 +125,8 @@ class ConfigBench:
             result = result or started()
             if "directory" not in more:
                 cwd, how = str(result.get("cwd", "")), more.get("how", "new")
-                more["directory"] = self.config.opening(self.codex, cwd, how)
+                config_read = None if how == "new" else CONFIG_READ
+                more["directory"] = self.config.opening(self.codex, cwd, config_read)
             answer = await self.config.open(thread, self.codex, result, **more)
         message = {"jsonrpc": "2.0", "result": {"sessionId": THREAD, **answer}}
         assert problems_of_message("agent", message, "session/new") == []

@@ -16,7 +16,6 @@ from tests.adapter.config_bench import (
     FULL,
     FULL_ACCESS,
     LISTS,
-    LOADED,
     THREAD,
     ConfigBench,
     by_id,
@@ -61,7 +60,7 @@ async def test_a_session_that_opens_computes_no_options_of_the_others(
     async with ConfigBench(*LISTS, *([again] * 30)) as bench:
         for number in range(30):
             computed.clear()
-            directory = bench.config.opening(bench.codex, "/w", "new")
+            directory = bench.config.opening(bench.codex, "/w")
             thread = f"thread-{number}"
             await bench.open(started(thread={"id": thread}), thread, directory=directory)
             assert directory.done.is_set()
@@ -73,7 +72,7 @@ async def test_profiles_that_come_late_are_told_to_the_session_of_their_director
     late = Expect("permissionProfile/list", silent=True)
     async with ConfigBench(*LISTS, late) as bench:
         await bench.open()
-        directory = bench.config.opening(bench.codex, "/other", "new")
+        directory = bench.config.opening(bench.codex, "/other")
         bench.hurried = True
         await bench.open(started(thread={"id": "thread-2"}), "thread-2", directory=directory)
         assert bench.updates == []
@@ -87,7 +86,7 @@ async def test_profiles_that_come_late_are_told_to_the_session_of_their_director
 async def test_what_comes_late_for_a_session_that_was_closed_is_told_to_nobody() -> None:
     late = Expect("permissionProfile/list", silent=True)
     async with ConfigBench(*LISTS[:2], late, hurried=True) as bench:
-        directory = bench.config.opening(bench.codex, "/w", "new")
+        directory = bench.config.opening(bench.codex, "/w")
         await bench.open(directory=directory)
         bench.config.closed(THREAD)
         with anyio.fail_after(60):
@@ -131,7 +130,7 @@ async def test_a_cursor_that_repeats_ends_the_list() -> None:
 
 async def test_a_loaded_session_reads_the_configuration_to_know_what_is_configured() -> None:
     back = taken()
-    async with ConfigBench(*LOADED, *back) as bench:
+    async with ConfigBench(*LISTS, *back) as bench:
         answer = await bench.open(started(approvalPolicy="never", sandbox=FULL), how="load")
         assert answer["modes"]["currentModeId"] == "full-access"
 
@@ -141,14 +140,14 @@ async def test_a_loaded_session_reads_the_configuration_to_know_what_is_configur
 
 
 async def test_a_loaded_session_that_is_as_configured_says_so() -> None:
-    async with ConfigBench(*LOADED) as bench:
+    async with ConfigBench(*LISTS) as bench:
         answer = await bench.open(how="load")
         assert answer["modes"]["currentModeId"] == "configured"
 
 
 async def test_a_service_tier_which_codex_does_not_restore_is_set_again_by_a_load() -> None:
     again = taken(serviceTier="flex")
-    async with ConfigBench(*LISTS, *taken(serviceTier="flex"), *LOADED[2:], *again) as bench:
+    async with ConfigBench(*LISTS, *taken(serviceTier="flex"), *LISTS[2:], *again) as bench:
         await bench.open()
         await bench.set("service_tier", "flex")
         bench.config.closed(THREAD)
@@ -163,7 +162,7 @@ async def test_a_service_tier_which_codex_does_not_restore_is_set_again_by_a_loa
 
 async def test_a_fork_takes_over_what_its_source_has() -> None:
     changed = taken(effort="high", **FULL_ACCESS)
-    async with ConfigBench(*LISTS, *changed, *LOADED[2:]) as bench:
+    async with ConfigBench(*LISTS, *changed, *LISTS[2:]) as bench:
         await bench.open()
         await bench.set("mode", "full-access")
         forked = started(thread={"id": "thread-2"}, approvalPolicy="never")

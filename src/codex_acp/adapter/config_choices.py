@@ -1,7 +1,7 @@
 """Ask Codex for the choices of a session's options, in the background, once per connection.
 
-Models and collaboration modes are asked for once. Permission profiles and the configuration are
-asked for once per working directory, because a project has its own.
+Models and collaboration modes are asked for once; permission profiles once per working directory,
+because a project has its own.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from codex_acp._json import text_at, value_at
 from codex_acp.codex.threads.opening import configured_choice
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 logger = logging.getLogger(__name__)
-T = TypeVar("T")
+T = TypeVar("T", bound=tuple[Any, ...])
 
 ANSWER_SECONDS: Final = 30.0
 """Seconds that Codex may take for one page: it may ask a server for the account's models."""
@@ -38,16 +38,16 @@ MAX_PAGES: Final = 100
 
 
 class Directory:
-    """Profiles and configuration of one working directory. `done` is set when Codex has answered or
-    refused every request about the directory."""
+    """Profiles and configuration of one working directory. ``config_read`` is the answer to
+    ``config/read`` for it; None if Codex refused."""
 
-    def __init__(self, cwd: str) -> None:
+    def __init__(self, cwd: str, config_read: JsonValue) -> None:
         self.cwd = cwd
         self.project: str | None = None
         """The repository around ``cwd``; None: there is none, or the configuration is unknown."""
         self.profiles: tuple[Choice, ...] | None = None
         self.config: dict[str, JsonValue] | None = None
-        """The effective ``config.toml``; None if it was not asked for, or refused."""
+        """The effective ``config.toml``; None: not known."""
         self.config_read: JsonValue = None
         """The whole answer to ``config/read``, with its layers."""
         self.untrusted_root: str | None = None
@@ -55,19 +55,16 @@ class Directory:
         self.now_trusted = False
         """True once a person has trusted `untrusted_root`."""
         self.done: asyncio.Event = asyncio.Event()
+        """Set when the profiles are known, or refused."""
         self.on_change: Callable[[], None] | None = None
         """Called when `done` is set; set by the `ConfigSession` of this directory."""
-
-    def set_configuration(self, config_read: JsonValue) -> None:
-        """Take over the answer to ``config/read``."""
         config = value_at(config_read, "config")
-        if not isinstance(config, dict):
-            return
-        mode, profile = configured_choice(config_read)
-        self.config_read = config_read
-        self.config = {**config, "sandbox_mode": mode, "default_permissions": profile}
-        self.project = _repository_of(self.cwd)
-        self.untrusted_root = undecided_root(self.cwd, config_read)
+        if isinstance(config, dict):
+            mode, profile = configured_choice(config_read)
+            self.config_read = config_read
+            self.config = {**config, "sandbox_mode": mode, "default_permissions": profile}
+            self.project = _repository_of(cwd)
+            self.untrusted_root = undecided_root(cwd, config_read)
 
 
 class Catalogues:
@@ -99,24 +96,22 @@ class Catalogues:
         """Return the choices known so far in a working directory."""
         return Catalogue(self._models, self._collaborations, directory.profiles)
 
-    def ask_about(self, cwd: str, *, with_config: bool, config_read: JsonValue = None) -> Directory:
-        """Ask for the profiles of a working directory, and ``with_config`` for its configuration.
-        ``config_read`` is the answer to an earlier ``config/read`` for it, if there is one."""
-        directory = Directory(cwd)
-        directory.set_configuration(config_read)
-        self._spawn(lambda: self._ask_directory(directory, with_config=with_config))
+    def ask_about(self, cwd: str, config_read: JsonValue) -> Directory:
+        """Ask for the profiles of a working directory; return its `Directory`."""
+        directory = Directory(cwd, config_read)
+        self._spawn(lambda: self._ask_profiles(directory))
         return directory
 
     async def _ask_models(self) -> None:
         found = await self._list("model/list", {}, models_of)
         if found is not None:
-            self._models = tuple({each.slug: each for each in found}.values())
+            self._models = found
         self._count_answer()
 
     async def _ask_collaborations(self) -> None:
         found = await self._list("collaborationMode/list", {}, collaborations_of)
         if found is not None:
-            self._collaborations = tuple({each.mode: each for each in found}.values())
+            self._collaborations = found
         self._count_answer()
 
     def _count_answer(self) -> None:
@@ -125,12 +120,9 @@ class Catalogues:
             self.done.set()
         self._on_change()
 
-    async def _ask_directory(self, directory: Directory, *, with_config: bool) -> None:
-        found = await self._list("permissionProfile/list", {"cwd": directory.cwd}, profiles_of)
-        if found is not None:
-            directory.profiles = tuple({each.value: each for each in found}.values())
-        if with_config and directory.config is None:
-            directory.set_configuration(await self._call("config/read", {"cwd": directory.cwd}))
+    async def _ask_profiles(self, directory: Directory) -> None:
+        params: dict[str, JsonValue] = {"cwd": directory.cwd}
+        directory.profiles = await self._list("permissionProfile/list", params, profiles_of)
         directory.done.set()
         if directory.on_change is not None:
             directory.on_change()
@@ -140,8 +132,9 @@ class Catalogues:
         method: str,
         params: dict[str, JsonValue],
         entries_of: Callable[[JsonValue], Iterator[T]],
-    ) -> list[T] | None:
-        """Return the entries of all pages of a list; None if Codex refuses the first page."""
+    ) -> tuple[T, ...] | None:
+        """Return the entries of all pages of a list, the last one of each id, which is the entry's
+        first field; None if Codex refuses the first page."""
         pages: list[JsonValue] = []
         cursors: set[str] = set()
         for _ in range(MAX_PAGES):
@@ -154,7 +147,9 @@ class Catalogues:
                 break
             cursors.add(cursor)
             params = {**params, "cursor": cursor}
-        return [entry for page in pages for entry in entries_of(page)] if pages else None
+        if not pages:
+            return None
+        return tuple({entry[0]: entry for page in pages for entry in entries_of(page)}.values())
 
     async def _call(self, method: str, params: dict[str, JsonValue]) -> JsonValue:
         """Call Codex and return the result; None, with a line in the log, if the call fails."""

@@ -29,7 +29,6 @@ from codex_acp.jsonrpc.message import (
 from codex_acp.mapping.events import ModeChanged, OptionsChanged, SessionEvent
 from codex_acp.mapping.options import (
     COLLABORATION,
-    CONFIGURED,
     DEFAULT,
     MODE,
     PLAN,
@@ -76,8 +75,8 @@ arrives later follows as an update."""
 WAIT_SECONDS: Final = 1.0
 """Seconds that a load, resume or fork waits for the lists; these need not be fast."""
 
-CONFIGURED_WAIT_SECONDS: Final = 5.0
-"""Seconds that a choice of the mode `CONFIGURED` waits for the configuration that defines it."""
+CHOICE_WAIT_SECONDS: Final = 5.0
+"""Seconds that a choice of the adapter's own waits for the list that may have the choice."""
 
 SETTINGS_UPDATED: Final = "thread/settings/updated"
 
@@ -125,13 +124,11 @@ class Config:
     # Sessions.
 
     def opening(
-        self, codex: AppServerConnection, cwd: str, how: How, config_read: JsonValue = None
+        self, codex: AppServerConnection, cwd: str, config_read: JsonValue = None
     ) -> Directory:
         """Ask Codex for the lists of a session in ``cwd``, and return the `Directory` that collects
         the replies. ``config_read`` is the answer to ``config/read`` for ``cwd``, if any."""
-        catalogues = self._catalogues_of(codex)
-        # The result of ``thread/start`` has the configured access already.
-        return catalogues.ask_about(cwd, with_config=how != "new", config_read=config_read)
+        return self._catalogues_of(codex).ask_about(cwd, config_read)
 
     async def open(
         self,
@@ -212,7 +209,7 @@ class Config:
         person if the mode was refused, or has no sandbox; else no notice."""
         from codex_acp.adapter.session_defaults import MODE_VARIABLE
 
-        await _wait(CONFIGURED_WAIT_SECONDS, session.directory.done)
+        await _wait(CHOICE_WAIT_SECONDS, session.directory.done)
         try:
             await self._choose(session, MODE, lambda view: checked_mode(view, mode))
         except RpcError as error:
@@ -287,7 +284,7 @@ class Config:
         RpcError: -32602 if this Codex has none, -32603 with its message if it refuses."""
         session = self._session(session_id)
         if self._catalogues is not None:
-            await _wait(CONFIGURED_WAIT_SECONDS, self._catalogues.done)
+            await _wait(CHOICE_WAIT_SECONDS, self._catalogues.done)
 
         def check(view: ConfigView) -> str:
             if not any(option.id == COLLABORATION for option in options_of(view)):
@@ -311,8 +308,6 @@ class Config:
             if option_id == TRUST:
                 await self._trust(session, value)
                 return value
-            if option_id == MODE and value == CONFIGURED and session.configured is None:
-                await _wait(CONFIGURED_WAIT_SECONDS, session.directory.done)
             patch = choice_patch(self._view(session), option_id, value)
             try:
                 await session.change(patch)

@@ -179,7 +179,7 @@ class SessionOpener:
             params, restore = opening(params, config_read)
         else:
             params |= {"threadId": source, "excludeTurns": True}
-        directory = self._config.opening(codex, setup.cwd, how, config_read)
+        directory = self._config.opening(codex, setup.cwd, config_read)
         with self._sessions.opening():
             try:
                 result = await self.route.open(codex, method, params, source)
@@ -242,7 +242,7 @@ class SessionOpener:
             codex, setup, config_read = await self._prepare(setup)
             self._check_no_prompt(session_id)
             await self._sessions.ensure_git_consent(codex, setup.cwd, session_id, setup.client)
-            directory = self._config.opening(codex, setup.cwd, how, config_read)
+            directory = self._config.opening(codex, setup.cwd, config_read)
             was_open = self._sessions.open_session(session_id)
             if was_open is not None and was_open.session is not None:
                 # Unload the thread, because Codex ignores new params for a loaded thread.
