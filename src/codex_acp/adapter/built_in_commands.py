@@ -52,21 +52,16 @@ _EMPTY_TREE: Final = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
 
 
 class BuiltInCommands:
-    """The built-in commands of one session. ``codex`` returns the session's connection; ``skills``
-    asks Codex for the skills."""
+    """The built-in commands of one session. ``skills`` asks Codex for the skills."""
 
     def __init__(
         self,
-        session_id: str,
-        cwd: str,
-        codex: Callable[[], AppServerConnection],
         access: SessionAccess,
         skills: Callable[[], Awaitable[Sequence[models.SkillsListEntry]]],
     ) -> None:
-        self._session_id = session_id
-        self._cwd = cwd
-        self._codex = codex
         self._access = access
+        self._session_id = access.session_id
+        self._codex = access.codex
         self._skills = skills
 
     def built_in(self, command: Typed) -> Command | None:
@@ -81,7 +76,7 @@ class BuiltInCommands:
             "plan": self._plan,
             "init": lambda _: self.turn([models.TextUserInput(text=commands.INIT_PROMPT)], ()),
             "goal": self._goal,
-            "diff": lambda _: TextCommand(lambda: uncommitted(self._codex(), self._cwd)),
+            "diff": lambda _: TextCommand(lambda: uncommitted(self._codex(), self._access.cwd)),
             "status": lambda _: TextCommand(self._status),
             "mcp": self._mcp,
             "skills": lambda _: TextCommand(self._list_skills),
@@ -166,8 +161,8 @@ class BuiltInCommands:
 
     async def _status(self) -> str:
         codex = self._codex()
-        facts = [commands.Fact("Session", self._session_id), commands.Fact("Folder", self._cwd)]
-        facts += self._access.settings()
+        facts = [commands.Fact("Session", self._session_id)]
+        facts += [commands.Fact("Folder", self._access.cwd), *self._access.settings()]
         account = await codex.account_read(models.GetAccountParams(refresh_token=False))
         facts.append(commands.account_fact(account))
         if account.account is not None:

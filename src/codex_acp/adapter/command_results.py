@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
     from codex_acp.codex._generated.models import UserInput
+    from codex_acp.codex.connection.app_server_connection import AppServerConnection
     from codex_acp.mapping.commands import Fact
     from codex_acp.wire.model import WireModel
 
@@ -47,8 +48,12 @@ Command: TypeAlias = TurnCommand | TextCommand
 
 @record
 class SessionAccess:
-    """Functions of the adapter for the commands of a session."""
+    """A session, and the functions of the adapter, for the commands of the session."""
 
+    session_id: str
+    cwd: str
+    codex: Callable[[], AppServerConnection]
+    """Returns the connection that the session is on now."""
     settings: Callable[[], Sequence[Fact]]
     """Returns the settings that ``/status`` shows."""
     plan_mode: Callable[[bool | None], Awaitable[bool]]

@@ -21,11 +21,10 @@ from codex_acp.mapping.content import TextBlock
 from codex_acp.mapping.prompt import user_input
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from codex_acp.adapter.built_in_commands import BuiltInCommands
     from codex_acp.adapter.command_results import Command, SessionAccess
-    from codex_acp.codex.connection.app_server_connection import AppServerConnection
     from codex_acp.mapping.commands import Typed, UserPrompt
     from codex_acp.mapping.content import Block
     from codex_acp.mapping.events import CommandsChanged
@@ -43,18 +42,9 @@ MAX_FILES: Final = 200
 
 
 class SessionCommands:
-    """The commands of one session. ``codex`` returns the connection that the session is on now."""
+    """The commands of one session."""
 
-    def __init__(
-        self,
-        session_id: str,
-        cwd: str,
-        codex: Callable[[], AppServerConnection],
-        access: SessionAccess,
-    ) -> None:
-        self._session_id = session_id
-        self._cwd = cwd
-        self._codex = codex
+    def __init__(self, access: SessionAccess) -> None:
         self._access = access
         self._prompts: dict[str, UserPrompt] = {}
         self._skills: dict[str, models.SkillMetadata] = {}
@@ -79,8 +69,7 @@ class SessionCommands:
             return self._list
 
     async def _read(self) -> CommandsChanged:
-        codex = self._codex()
-        folder = Path(codex.server.codex_home) / "prompts"
+        folder = Path(self._access.codex().server.codex_home) / "prompts"
         prompts = await in_thread(lambda: _read_user_prompts(folder))
         self._prompts = {prompt.name: prompt for prompt in prompts}
         try:
@@ -130,16 +119,14 @@ class SessionCommands:
         return self._commands.turn(inputs + (user_input(rest) if rest else []), skills)
 
     async def _skill_entries(self) -> Sequence[models.SkillsListEntry]:
-        params = models.SkillsListParams(cwds=[self._cwd])
-        return (await self._codex().skills_list(params)).data
+        params = models.SkillsListParams(cwds=[self._access.cwd])
+        return (await self._access.codex().skills_list(params)).data
 
     @cached_property
     def _commands(self) -> BuiltInCommands:
         from codex_acp.adapter.built_in_commands import BuiltInCommands
 
-        return BuiltInCommands(
-            self._session_id, self._cwd, self._codex, self._access, self._skill_entries
-        )
+        return BuiltInCommands(self._access, self._skill_entries)
 
 
 def _read_user_prompts(folder: Path) -> list[UserPrompt]:

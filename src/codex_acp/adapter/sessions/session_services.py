@@ -57,9 +57,6 @@ class SessionServices(NotificationSink):
         self._spawn = spawn
         self._ensure_live = ensure_live
         self._log_out = log_out
-        self._commands: dict[str, SessionCommands] = {}
-        self._command_owner: dict[str, OpenSession] = {}
-        """Id of a session → the entry for which its `SessionCommands` were made."""
         self._in_answer: set[str] = set()
         """Sessions whose commands will be part of an answer that is being made."""
         self._answered: set[str] = set()
@@ -112,22 +109,20 @@ class SessionServices(NotificationSink):
                     self._sessions.send(session_id, CommandsChanged(commands))
 
     def _commands_of(self, session_id: str, opened: OpenSession) -> SessionCommands:
-        if self._command_owner.get(session_id) is not opened:
-            cwd = opened.params.get("cwd")
-            self._command_owner[session_id] = opened
-            self._commands[session_id] = SessionCommands(
-                session_id,
-                cwd if isinstance(cwd, str) else "/",
-                lambda: opened.codex,
+        if opened.commands is None:
+            opened.commands = SessionCommands(
                 SessionAccess(
+                    session_id,
+                    opened.cwd,
+                    codex=lambda: opened.codex,
                     settings=lambda: self._settings(session_id),
                     plan_mode=lambda wanted: self._config.plan_mode(session_id, wanted),
                     restart_mcp=partial(self._restart_mcp, session_id),
                     log_out=self._log_out,
                     shared=opened.client is not None,
-                ),
+                )
             )
-        return self._commands[session_id]
+        return opened.commands
 
     def after_answer(self, session_id: str) -> None:
         """Send the session's commands, and ask for logins: the client knows the session now."""
@@ -139,8 +134,6 @@ class SessionServices(NotificationSink):
 
     def closed(self, session_id: str) -> None:
         """Forget a session that is open no more."""
-        self._commands.pop(session_id, None)
-        self._command_owner.pop(session_id, None)
         self._answered.discard(session_id)
 
     # NotificationSink of the newest connection.
@@ -171,18 +164,24 @@ class SessionServices(NotificationSink):
 
     def _reload_skills(self) -> None:
         self._timer = None
-        for commands in self._commands.values():
-            commands.mark_outdated()
+        for session_id in self._sessions:
+            commands = self._commands(session_id)
+            if commands is not None:
+                commands.mark_outdated()
 
         async def announce_all() -> None:
-            for session_id in list(self._commands):
+            for session_id in list(self._sessions):
                 await self._announce(session_id)
 
         self._spawn(announce_all)
 
+    def _commands(self, session_id: str) -> SessionCommands | None:
+        opened = self._sessions.open_session(session_id)
+        return None if opened is None else opened.commands
+
     async def _announce(self, session_id: str) -> None:
         """Send the list of commands if the client does not have it."""
-        commands = self._commands.get(session_id)
+        commands = self._commands(session_id)
         if commands is None:
             return
         update = await commands.load()

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from codex_acp.adapter.session_client import SessionClient
     from codex_acp.adapter.sessions.session import Session
     from codex_acp.adapter.side_tasks import Spawn
+    from codex_acp.adapter.slash_commands import SessionCommands
     from codex_acp.codex._generated.server_requests import ServerRequest
     from codex_acp.codex.approvals.running_items import Items
     from codex_acp.codex.connection.app_server_connection import AppServerConnection
@@ -109,6 +110,8 @@ class OpenSession:
     """The session's own client, if it has one (over the network)."""
     early: EarlyTurn | None = None
     """The early turn of the first prompt; None once the session has its `Session`."""
+    commands: SessionCommands | None = None
+    """The slash commands; set by `SessionServices`."""
 
     @property
     def cwd(self) -> str:
