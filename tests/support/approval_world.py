@@ -73,6 +73,7 @@ class QuietSession:
 
     def __init__(self) -> None:
         self.announced: set[str] = set()
+        self.thread = self
 
     async def wait_shown(self) -> None:
         """Nothing is read for it."""

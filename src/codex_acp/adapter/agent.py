@@ -444,6 +444,8 @@ class CommonMethods:
 
     _models: ModelRegistry
     """The models of the version's answers."""
+    _is_simple: Callable[[JsonValue], bool]
+    """Returns whether the params of ``initialize`` can be read without their model."""
 
     def __init__(self, agent: AgentMethods, own_agent: CodexAgent | None = None) -> None:
         self._agent = agent
@@ -513,10 +515,6 @@ class CommonMethods:
     # In each version.
 
     @abstractmethod
-    def _is_simple(self, params: JsonValue) -> bool:
-        """Return whether the params of ``initialize`` can be read without their model."""
-
-    @abstractmethod
     def _introduce(self, params: Json) -> Json:
         """Handle the params of ``initialize``; return the answer."""
 
@@ -530,9 +528,9 @@ class CommonMethods:
     ) -> EncodedJson:
         """Run and answer a prompt of text that begins before models are loaded."""
 
-    @abstractmethod
     def _answer_to_opening(self, answer: Json) -> Json:
         """Return this version's answer to ``session/new`` and ``session/fork``."""
+        return answer
 
     @abstractmethod
     async def session_status(self, request: Any) -> Any:

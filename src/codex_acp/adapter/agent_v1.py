@@ -34,6 +34,7 @@ class AgentInV1(CommonMethods):
     """The methods of ``agent`` in version 1; see `CommonMethods` for ``own_agent``."""
 
     _models = MODELS
+    _is_simple = staticmethod(is_simple)
 
     def handlers(self, extensions: Mapping[str, ExtensionHandler]) -> Handlers:
         rows = (self.requests(), self.notifications(), self.unstable())
@@ -61,17 +62,11 @@ class AgentInV1(CommonMethods):
 
     # The connection.
 
-    def _is_simple(self, params: JsonValue) -> bool:
-        return is_simple(params)
-
     def _introduce(self, params: Json) -> Json:
         ways = self._agent.introduce(params, VERSION)
         return initialize_result(params, ways, self._agent.about)
 
     # Sessions.
-
-    def _answer_to_opening(self, answer: Json) -> Json:
-        return answer
 
     def _quick_new_session(self, params: JsonValue) -> Callable[[], Awaitable[EncodedJson]] | None:
         thread = simple_thread_params(params)

@@ -48,6 +48,7 @@ class AgentInV2(CommonMethods):
     returns the agent of an open session. Raises RpcError for other sessions."""
 
     _models = MODELS
+    _is_simple = staticmethod(handshake.is_simple)
 
     def __init__(
         self,
@@ -87,9 +88,6 @@ class AgentInV2(CommonMethods):
         }
 
     # The connection.
-
-    def _is_simple(self, params: JsonValue) -> bool:
-        return handshake.is_simple(params)
 
     def _introduce(self, params: Json) -> Json:
         as_in_v1 = handshake.params_in_v1(params)

@@ -80,7 +80,7 @@ class ElicitationRunner:
         elicitation = self._open[key] = _OpenElicitation(routed, anyio.CancelScope(), asks, acp_id)
         self._transcript.record(records.elicitation_requested(routed, self._generation, acp_id))
         reply = cancelled(routed.form_or_url)
-        by: ElicitationSettler
+        by: ElicitationSettler = "disconnected"
         try:
             # Codex answers some questions itself, after a time that the request names.
             milliseconds = getattr(routed.request.params, "auto_resolution_ms", None)
@@ -92,27 +92,21 @@ class ElicitationRunner:
                 reply = cancelled(routed.form_or_url)
             elif limit.cancelled_caught:
                 reply = declined(routed.form_or_url, "nobody answered in the time that Codex waits")
-        except BaseException:
-            # Codex waits no longer, and no reply is sent.
-            by = elicitation.settled_by if elicitation.settled_by != "client" else "disconnected"
-            self._record_answer(elicitation, reply, by)
+            by = "invalid_answer" if reply.problem is not None else elicitation.settled_by
+        except BaseException:  # Codex waits no longer, and no reply is sent
+            if elicitation.settled_by != "client":
+                by = elicitation.settled_by
             raise
         finally:
             del self._open[key]
-        by = "invalid_answer" if reply.problem is not None else elicitation.settled_by
-        self._record_answer(elicitation, reply, by)
+            self._transcript.record(
+                records.elicitation_answered(
+                    routed, self._generation, reply, by, elicitation.acp_id
+                )
+            )
         if reply.problem is not None:
             self._say(routed.session_id, f"An answer was not passed on: {reply.problem}.")
         return reply.result
-
-    def _record_answer(
-        self, elicitation: _OpenElicitation, reply: ElicitationReply, by: ElicitationSettler
-    ) -> None:
-        self._transcript.record(
-            records.elicitation_answered(
-                elicitation.routed, self._generation, reply, by, elicitation.acp_id
-            )
-        )
 
     async def _answer(self, elicitation: _OpenElicitation, elicitation_id: str) -> ElicitationReply:
         routed = elicitation.routed

@@ -63,26 +63,22 @@ class HandOver:
         if self._is_busy(session_id, opened):
             return "busy"
         async with self._opener.lock(session_id):
-            return await self._unload_session(session_id, opened, asker)
-
-    async def _unload_session(self, session_id: str, opened: OpenSession, asker: Asker) -> State:
-        if self._sessions.open_session(session_id) is not opened:
-            return "unknown"
-        if self._is_busy(session_id, opened):
-            return "busy"
-        if not self._sessions.is_live(session_id):
-            return "unknown"
-        await self._opener.store_unprompted(session_id)
-        session = self._sessions.find(session_id)
-        if session is None or self._is_busy(session_id, opened):
-            return "busy"
-        opened.unloaded = True  # the next prompt takes the session back
-        session.say(
-            f"This session went to {inline(asker.client)[:MAX_NAME]}; a prompt here takes it back."
-        )
-        for thread_id in (*session.sub_agents.threads, session_id):
-            await self._opener.unload(opened.codex, thread_id)
-        return "free"
+            if self._sessions.open_session(session_id) is not opened:
+                return "unknown"
+            if self._is_busy(session_id, opened):
+                return "busy"
+            if not self._sessions.is_live(session_id):
+                return "unknown"
+            await self._opener.store_unprompted(session_id)
+            session = self._sessions.find(session_id)
+            if session is None or self._is_busy(session_id, opened):
+                return "busy"
+            opened.unloaded = True  # the next prompt takes the session back
+            asker_name = inline(asker.client)[:MAX_NAME]
+            session.say(f"This session went to {asker_name}; a prompt here takes it back.")
+            for thread_id in (*session.sub_agents.threads, session_id):
+                await self._opener.unload(opened.codex, thread_id)
+            return "free"
 
     def _is_busy(self, session_id: str, opened: OpenSession) -> bool:
         """Return whether something runs in the session, or one of its questions waits."""

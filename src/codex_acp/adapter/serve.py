@@ -159,14 +159,9 @@ def run_stdio(
     app_server = AppServer(options, spawned, defaults=defaults, hello=hello)
 
     async def main() -> int:
-        loop = asyncio.get_running_loop()
-        loop.call_later(ADOPT_SECONDS, adopt_orphans, loop)
+        loop, ending = asyncio.get_running_loop(), prepare_loop()
         app_server.before_use = lambda: adopt_orphans(loop)
-        loop.call_later(START_UP_SECONDS, gc.enable)
         ahead = LoadAhead(loop)
-        ending = asyncio.Event()
-        for number in END_SIGNALS:
-            loop.add_signal_handler(number, ending.set)
         try:
             await serve_link(
                 link,
@@ -186,6 +181,18 @@ def run_stdio(
         return 0
 
     return run_loop(main())
+
+
+def prepare_loop() -> asyncio.Event:
+    """Let this process adopt orphans and collect garbage, both a little later; return an event that
+    a signal to end sets."""
+    loop = asyncio.get_running_loop()
+    loop.call_later(ADOPT_SECONDS, adopt_orphans, loop)
+    loop.call_later(START_UP_SECONDS, gc.enable)
+    ending = asyncio.Event()
+    for number in END_SIGNALS:
+        loop.add_signal_handler(number, ending.set)
+    return ending
 
 
 async def _end(ending: asyncio.Event, agent: CodexAgent, side: EitherAgentSide) -> None:

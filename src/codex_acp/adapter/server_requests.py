@@ -128,7 +128,7 @@ class ServerRequestRunner:
         """Wait until all earlier messages about the session were shown (contract 4.1)."""
         session = self._session(session_id)
         if session is not None:
-            await session.wait_shown()
+            await session.thread.wait_shown()
 
     async def look(self, request: ServerRequest, session_id: str) -> Looks:
         """Look at the paths that a request names, after all earlier messages; return the looks."""
@@ -146,7 +146,7 @@ class ServerRequestRunner:
             return {}
         texts = wanted_of_changes(changes_of(approval))
         wanted = {path: texts.get(path, False) for path in paths}
-        return await session.look(wanted) if wanted else {}
+        return await session.thread.look(wanted) if wanted else {}
 
     async def handle(self, request: ServerRequest, looks: Looks | None = None) -> WireModel:
         """Return the reply to one request; `look` has returned ``looks``.

@@ -87,7 +87,7 @@ class AcceptedHttpLink:
         self._size = self._size_with_reader = 0
         """Waiting bytes of all streams, and of those with a reader."""
         self._writing_paused = False
-        self._ended = asyncio.Event()
+        self.ended: bool = False
         self._reader_left = asyncio.Event()
         """Set each time that a reader leaves a stream."""
         self._started = asyncio.Event()
@@ -105,7 +105,7 @@ class AcceptedHttpLink:
 
     def write(self, data: bytes) -> None:
         """Write whole lines, each of which becomes an event of a stream."""
-        if not self._ended.is_set():
+        if not self.ended:
             for line in data.splitlines():
                 self._send(line)
 
@@ -153,7 +153,7 @@ class AcceptedHttpLink:
     async def post(self, message: Message | Malformed, line: bytes, session: str | None) -> None:
         """Receive a message posted for ``session``. Raises TransportError if the link has ended."""
         await self._may_read.wait()
-        if self._ended.is_set():
+        if self.ended:
             raise ConnectionClosed(f"the connection to {self._name} has ended")
         if isinstance(message, Request):
             route = _AnswerRoute(session, closes=message.method in CLOSING)
@@ -181,7 +181,7 @@ class AcceptedHttpLink:
         """Attach a reader to the stream of a session or (None) the connection. Return None if the
         stream has a reader already."""
         stream = self._stream(session)
-        if self._ended.is_set() or not stream.attach():
+        if self.ended or not stream.attach():
             return None
         self._watch_readers()
         if session is not None:
@@ -204,9 +204,9 @@ class AcceptedHttpLink:
 
     def end(self, error: TransportError | None) -> None:
         """End the connection. Idempotent."""
-        if self._ended.is_set():
+        if self.ended:
             return
-        self._ended.set()
+        self.ended = True
         self._started.set()
         self._may_read.set()
         self._watch_readers()
@@ -221,10 +221,6 @@ class AcceptedHttpLink:
             loop.call_later(CLOSE_SECONDS, stream.abort_reader)
         if self._receiver is not None:
             self._receiver.link_closed(error)
-
-    @property
-    def ended(self) -> bool:
-        return self._ended.is_set()
 
     # Written messages
 
@@ -287,7 +283,7 @@ class AcceptedHttpLink:
     def _size_changed(self, by: int, by_with_reader: int) -> None:
         self._size += by
         self._size_with_reader += by_with_reader
-        if self._receiver is None or self._ended.is_set():
+        if self._receiver is None or self.ended:
             return
         full = self._size_with_reader > HIGH_WATER_BYTES or self._size > WAITING_BYTES
         if full and not self._writing_paused:
@@ -302,7 +298,7 @@ class AcceptedHttpLink:
         much unread that reading is paused, the connection's own stream has none."""
         read = {session for session, stream in self._streams.items() if stream.has_reader}
         has_reader = bool(read) if self._may_read.is_set() else None in read
-        if has_reader or self._ended.is_set():
+        if has_reader or self.ended:
             if self._idle_timer is not None:
                 self._idle_timer.cancel()
                 self._idle_timer = None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import ipaddress
 import socket
 import ssl
@@ -19,13 +18,7 @@ from codex_acp.adapter.network.access_control import AccessControl
 from codex_acp.adapter.network.connection import Hub
 from codex_acp.adapter.network.limits import Limits
 from codex_acp.adapter.network.registry import Owners
-from codex_acp.adapter.serve import (
-    ADOPT_SECONDS,
-    END_SIGNALS,
-    START_UP_SECONDS,
-    VERSIONS,
-    start_garbage_collection,
-)
+from codex_acp.adapter.serve import VERSIONS, prepare_loop, start_garbage_collection
 from codex_acp.adapter.server.app_server import AppServer
 from codex_acp.errors import LaunchError, MisuseError, TransportError
 from codex_acp.transport.process_tree import adopt_orphans
@@ -164,7 +157,7 @@ def run_network(
     tls = options.check()
 
     async def main() -> int:
-        loop = asyncio.get_running_loop()
+        loop, ending = asyncio.get_running_loop(), prepare_loop()
         unused = [spawned]
         lock = asyncio.Lock()
 
@@ -174,11 +167,6 @@ def run_network(
             server.before_use = lambda: adopt_orphans(loop)
             return server
 
-        ending = asyncio.Event()
-        for number in END_SIGNALS:
-            loop.add_signal_handler(number, ending.set)
-        loop.call_later(ADOPT_SECONDS, adopt_orphans, loop)
-        loop.call_later(START_UP_SECONDS, gc.enable)
         await listen(options, new_app_server, transcript, say, tls, ending)
         return 0
 

@@ -58,7 +58,6 @@ if TYPE_CHECKING:
     from codex_acp.codex.connection.app_server_connection import AppServerConnection
     from codex_acp.mapping.content import Block
     from codex_acp.mapping.events import Activity, SessionEvents, ToolCallAnnounced
-    from codex_acp.routing.changes import Looks
 
 
 class Session:
@@ -351,14 +350,6 @@ class Session:
 
     def may_ask(self, thread_id: str, turn_id: str | None) -> bool:
         return turn_id is None or self.prompts.machine.may_ask(turn_id, below=thread_id != self.id)
-
-    async def wait_shown(self) -> None:
-        """Wait until every notification that has arrived was shown."""
-        await self.thread.wait_shown()
-
-    async def look(self, wanted: Mapping[str, bool]) -> Looks:
-        """Look at paths on the disk; ``wanted``: path → whether to read the file's text."""
-        return await self.thread.look(wanted)
 
     def announce_tool_call(self, call: ToolCallAnnounced) -> None:
         """Send a tool call now, before the question that refers to it."""

@@ -131,7 +131,8 @@ class ShownThread:
         await self._steps.wait_idle()
 
     async def look(self, wanted: Mapping[str, bool]) -> Looks:
-        """Look at the paths on disk, after everything that has arrived (`OrderedSteps.read`)."""
+        """Look at paths on the disk, after everything that has arrived; ``wanted``: path → whether
+        to read the file's text."""
         self._pieces.flush()
         return await self._steps.look(wanted)
 
