@@ -116,29 +116,24 @@ def agent_side(
     serves logins and providers, too, is the agent of a client on standard input and output; None
     for a client of the network, whose sessions can belong to several agents."""
 
+    async def steer(version: int, params: JsonValue) -> JsonValue:
+        from codex_acp.adapter.prompts.steering import answer_steering  # with the first request
+
+        return await answer_steering(agent_of, version, params)
+
     def in_v1() -> Handlers:
         from codex_acp.adapter.agent_v1 import AgentInV1
 
-        extensions = {STEERING: partial(_answer_steering, agent_of, 1)}
-        return AgentInV1(agent, own_agent).handlers(extensions)
+        return AgentInV1(agent, own_agent).handlers({STEERING: partial(steer, 1)})
 
     def in_v2() -> AgentHandlers:
         from codex_acp.adapter.agent_v2 import AgentInV2
 
-        extensions = {STEERING: partial(_answer_steering, agent_of, 2)}
-        return AgentInV2(agent, agent_of, own_agent).handlers(extensions)
+        return AgentInV2(agent, agent_of, own_agent).handlers({STEERING: partial(steer, 2)})
 
     return EitherAgentSide(
         connection, in_v1 if 1 in versions else None, in_v2 if 2 in versions else None
     )
-
-
-async def _answer_steering(
-    agent_of: Callable[[str], CodexAgent], version: int, params: JsonValue
-) -> JsonValue:
-    from codex_acp.adapter.prompts.steering import answer_steering  # loaded with the first request
-
-    return await answer_steering(agent_of, version, params)
 
 
 def run_stdio(

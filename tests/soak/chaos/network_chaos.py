@@ -183,9 +183,9 @@ class NetworkChaos(Chaos):
         await asyncio.sleep(self._keep + 400)
 
     def _check_hub(self) -> None:
-        if self._hub.registry.sessions or self._hub.connections:
+        if self._hub.registry.sessions or self._hub.sides:
             left = list(self._hub.registry.sessions)
-            self.world.fail(f"the hub has {left} and {self._hub.connections}")
+            self.world.fail(f"the hub has {left} and {self._hub.sides}")
         for client in self._clients:
             check_client(self.world, client, *self._clients)
         for codex in self.world.codexes:

@@ -385,8 +385,8 @@ class Hub:
         self._when_loaded = when_loaded
         # `CodexAgent` guards its tasks in the same way.
         self.registry: Registry = Registry(guarded(spawn), owners, limits)
-        self.connections: dict[str, NetworkConnection] = {}
-        self._sides: set[EitherAgentSide] = set()
+        self.sides: set[EitherAgentSide] = set()
+        """This end of each connection that is open."""
         self._app_servers: dict[CodexAgent, AppServer] = {}
         self._shared_agent: CodexAgent | None = None
 
@@ -411,8 +411,7 @@ class Hub:
             self.registry.spawn(side.aclose)
 
         connection.join(side, disconnect)
-        self.connections[connection_id] = connection
-        self._sides.add(side)
+        self.sides.add(side)
         watch = asyncio.ensure_future(connection.watch(self._tokens))
         link.set_close_reason(GOING_AWAY, "the server ends")
         try:
@@ -421,8 +420,7 @@ class Hub:
             logger.info("%s is gone: %s", name, error)
         finally:
             watch.cancel()
-            del self.connections[connection_id]
-            self._sides.discard(side)
+            self.sides.discard(side)
             self.registry.client_left(connection.client)
             if not self._shared:
                 self.registry.spawn(lambda: self._end_unused(agent))
@@ -451,7 +449,7 @@ class Hub:
         """Cancel all prompts; close each connection when its prompts are answered, at the latest
         after `ANSWER_SECONDS`."""
         await asyncio.gather(*(agent.end_prompts() for agent in self._app_servers))
-        closing = [side.close_behind(PROMPT_METHOD, ANSWER_SECONDS) for side in self._sides]
+        closing = [side.close_behind(PROMPT_METHOD, ANSWER_SECONDS) for side in self.sides]
         await asyncio.gather(*closing)
 
     async def aclose(self) -> None:

@@ -146,7 +146,7 @@ class SessionOpener:
     async def start(self, setup: Setup) -> OpeningResult:
         """Open a session with a new thread. Raises RpcError: -32000, -32602, -32603."""
         codex, setup, config_read = await self._prepare(setup)
-        return await self._begin(codex, "new", "thread/start", setup, config_read)
+        return await self._begin(codex, setup, config_read)
 
     async def fork(self, session_id: str, setup: Setup) -> OpeningResult:
         """Open a session with a copy of a thread. Raises RpcError: -32002 and as `start`."""
@@ -156,28 +156,30 @@ class SessionOpener:
         )
         await self._store(codex, session_id)
         try:
-            return await self._begin(codex, "fork", "thread/fork", setup, config_read, session_id)
+            return await self._begin(codex, setup, config_read, session_id)
         except RpcError as error:
             from codex_acp.adapter.sessions.stored_threads import check_usable
 
             thread = await check_usable(codex, session_id, error)
             if not self.route.retry_helps(thread):
                 raise
-            return await self._begin(codex, "fork", "thread/fork", setup, config_read, session_id)
+            return await self._begin(codex, setup, config_read, session_id)
 
     async def _begin(
         self,
         codex: AppServerConnection,
-        how: How,
-        method: str,
         setup: Setup,
         config_read: JsonValue,
         source: str | None = None,
     ) -> OpeningResult:
+        """Open a session with a new thread, or with a copy of the thread ``source``."""
         params, restore = self.with_defaults(setup.params), None
+        how: How = "new" if source is None else "fork"
         if source is None:
+            method = "thread/start"
             params, restore = opening(params, config_read)
         else:
+            method = "thread/fork"
             params |= {"threadId": source, "excludeTurns": True}
         directory = self._config.opening(codex, setup.cwd, config_read)
         with self._sessions.opening():
@@ -357,9 +359,11 @@ class SessionOpener:
         """Have Codex store the thread of an open session, so that it can be resumed."""
         opened = self._sessions.open_session(session_id)
         if opened is not None and opened.codex is codex:
-            from codex_acp.adapter.sessions.stored_threads import ensure_stored
-
-            await ensure_stored(codex, session_id)
+            # Codex drops an item of this type: it adds no history and no name, and the model never
+            # sees it.
+            params: dict[str, JsonValue] = {"threadId": session_id, "items": [{"type": "other"}]}
+            with suppress(ErrorReply, NotAnswered):  # a later resume reports what is wrong
+                await codex.call_raw("thread/inject_items", params)
 
     async def _result(
         self, session_id: str, codex: AppServerConnection, result: JsonValue, how: How,

@@ -97,7 +97,8 @@ class ShownThread:
         self._pieces = JoinedPieces(self._arrived, self._show_pieces)
         self.on_notification: Callable[[str, JsonValue], None] = self._pieces.on_notification
         """Called with each notification of the thread: the first step of `NotificationSink`."""
-        self._timer = DueTimer(lambda: due(state), self._flush_due)
+        self._timer: asyncio.TimerHandle | None = None
+        """Runs while output waits that came too fast."""
 
     def follow(self, held: HeldNotifications | None = None) -> None:
         """Handle the held notifications, then subscribe to the thread."""
@@ -112,7 +113,7 @@ class ShownThread:
         """Show the pieces of this read, and start the timer for output that has to wait."""
         self._pieces.flush()
         if self.state.open_calls:
-            self._timer.set()
+            self._set_timer()
         self._owner.after_read()
 
     def on_closed(self, error: TransportError | None) -> None:
@@ -145,7 +146,9 @@ class ShownThread:
         """Unsubscribe, and drop what was not shown yet."""
         self.unsubscribe()
         self._steps.drop()
-        self._timer.stop()
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
 
     def close_open(self) -> None:
         """End open tool calls and compactions, because their turn is over."""
@@ -208,38 +211,20 @@ class ShownThread:
             return
         self.state.now, self.state.looks = monotonic(), looks
         self._owner.send_events(ROWS[event.method](self.state, event.params))
-        self._timer.set()
+        self._set_timer()
 
-    def _flush_due(self) -> None:
-        self.state.now = monotonic()
-        self._owner.send_events(flush_due(self.state))
-
-
-class DueTimer:
-    """Calls ``flush`` at the time that ``due`` returns (monotonic clock); None: not yet."""
-
-    def __init__(self, due: Callable[[], float | None], flush: Callable[[], None]) -> None:
-        self._due = due
-        self._flush = flush
-        self._timer: asyncio.TimerHandle | None = None
-
-    def set(self) -> None:
-        """Start the timer if ``due`` names a time and the timer does not run yet."""
-        at = None if self._timer is not None else self._due()
+    def _set_timer(self) -> None:
+        """Start the timer if output has to wait and the timer does not run yet."""
+        at = None if self._timer is not None else due(self.state)
         if at is not None:
             delay = max(0.0, at - monotonic())
-            self._timer = asyncio.get_running_loop().call_later(delay, self._ran_out)
+            self._timer = asyncio.get_running_loop().call_later(delay, self._flush_due)
 
-    def stop(self) -> None:
-        """Stop the timer."""
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-
-    def _ran_out(self) -> None:
+    def _flush_due(self) -> None:
         self._timer = None
-        self._flush()
-        self.set()
+        self.state.now = monotonic()
+        self._owner.send_events(flush_due(self.state))
+        self._set_timer()
 
 
 MEMBERS: Final = frozenset({"threadId", "turnId", "itemId", "delta"})

@@ -1,8 +1,7 @@
-"""Ask Codex whether a thread is stored or archived, and have it store one."""
+"""Ask Codex whether a thread is stored or archived."""
 
 from __future__ import annotations
 
-from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from codex_acp._json import object_at
@@ -73,14 +72,3 @@ async def raise_if_open_elsewhere(
 
     home = codex.server.codex_home
     raise open_elsewhere(session_id, await in_thread(lambda: writer_of(home, session_id)))
-
-
-async def ensure_stored(codex: AppServerConnection, session_id: str) -> None:
-    """Have Codex store a loaded thread before its first turn.
-
-    The injected item has a type that Codex drops: it adds no history and no name, and the model
-    never sees it. Raises TransportError.
-    """
-    params: dict[str, JsonValue] = {"threadId": session_id, "items": [{"type": "other"}]}
-    with suppress(ErrorReply, NotAnswered):  # a later resume reports what is wrong
-        await codex.call_raw("thread/inject_items", params)
