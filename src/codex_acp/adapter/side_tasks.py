@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from contextlib import suppress
+from concurrent.futures import Future
 from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 
 from codex_acp.errors import CodexAcpError
@@ -81,25 +81,14 @@ def guarded(spawn: Spawn) -> Spawn:
 async def in_thread(function: Callable[[], T]) -> T:
     """Run ``function`` in a thread; return its value or raise its error. If the caller is
     cancelled, the thread runs on."""
-    loop = asyncio.get_running_loop()
-    outcome: asyncio.Future[T] = loop.create_future()
-
-    def settle(result: T | None, error: BaseException | None) -> None:
-        if outcome.done():
-            return
-        if error is not None:
-            outcome.set_exception(error)
-        else:
-            outcome.set_result(result)  # type: ignore[arg-type] # without error there is a result
+    outcome: Future[T] = Future()
+    outcome.set_running_or_notify_cancel()  # a caller that is cancelled cannot cancel it now
 
     def run() -> None:
-        result, failure = None, None
         try:
-            result = function()
+            outcome.set_result(function())
         except Exception as error:  # noqa: BLE001 - raised where the outcome is awaited
-            failure = error
-        with suppress(RuntimeError):  # the loop has ended meanwhile
-            loop.call_soon_threadsafe(settle, result, failure)
+            outcome.set_exception(error)
 
     threading.Thread(target=run, daemon=True).start()
-    return await outcome
+    return await asyncio.wrap_future(outcome)

@@ -73,15 +73,14 @@ class McpStartups:
     async def wait_started(self, thread_id: str, servers: Collection[str]) -> list[str]:
         """Wait, for a bounded time, until each of the servers has started or failed. Returns the
         servers that are still starting."""
-        with suppress(TimeoutError):
-            async with asyncio.timeout(UNREPORTED_SECONDS):
-                while self._with_status(thread_id, servers, (None, _STARTING)):
-                    await self._changed.wait()
-                return []
-        with suppress(TimeoutError):
-            async with asyncio.timeout(START_SECONDS - UNREPORTED_SECONDS):
-                while self._with_status(thread_id, servers, (_STARTING,)):
-                    await self._changed.wait()
+        more_seconds = START_SECONDS - UNREPORTED_SECONDS
+        waits = (UNREPORTED_SECONDS, (None, _STARTING)), (more_seconds, (_STARTING,))
+        for seconds, statuses in waits:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(seconds):
+                    while self._with_status(thread_id, servers, statuses):
+                        await self._changed.wait()
+                    return []
         return self._with_status(thread_id, servers, (_STARTING,))
 
     def _with_status(

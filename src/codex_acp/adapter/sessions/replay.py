@@ -41,7 +41,6 @@ class Replay:
         self._session_id = session_id
         self._result = result if isinstance(result, dict) else {}
         self._turn_id: str | None = None
-        self._has_turn: Callable[[str], bool] = lambda _: False
         self._state = SessionState(self._features)
         self._sub_agents = SubAgentHistories(client, session_id)
         self.missing: str | None = None
@@ -59,12 +58,11 @@ class Replay:
         Of a turn for which ``has_turn`` is true, only the person's messages are shown: the journal
         has the rest. Raises TransportError if Codex or the client is gone.
         """
-        self._has_turn = has_turn
         newest = self._result.get("itemsBackwardsCursor")
         reader = HistoryReader(
             codex,
             self._session_id,
-            lambda item, turn_id: self._show(item, turn_id, running=turn_id == running),
+            lambda item, turn_id: self._show(item, turn_id, running, has_turn),
             self._outflow.drained,
             newest if isinstance(newest, str) else None,
         )
@@ -85,12 +83,14 @@ class Replay:
         state.has_title = title is not None
         return state
 
-    def _show(self, item: ThreadItem, turn_id: str, *, running: bool) -> None:
+    def _show(
+        self, item: ThreadItem, turn_id: str, running: str | None, has_turn: Callable[[str], bool]
+    ) -> None:
         if turn_id != self._turn_id:
             self._turn_id, self._state = turn_id, SessionState(self._features)
         self._sub_agents.learn(self._session_id, item)
-        for event in show_history_item(self._state, item, turn_running=running):
-            if isinstance(event, UserMessage) or not self._has_turn(turn_id):
+        for event in show_history_item(self._state, item, turn_running=turn_id == running):
+            if isinstance(event, UserMessage) or not has_turn(turn_id):
                 self._send(event)
 
     def _send(self, event: SessionEvent) -> None:
