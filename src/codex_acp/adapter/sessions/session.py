@@ -95,7 +95,6 @@ class Session:
         """How the session lost its Codex; None while it has one."""
         self.on_unloaded: Callable[[], None] = lambda: None
         """Called when Codex reports that it unloaded the thread; set by `Sessions`."""
-        self._stopping = False
         self._codex = codex
         self._settle = settle
         self._outflow = outflow
@@ -146,7 +145,7 @@ class Session:
         (PromptUnread if Codex had read nothing of the prompt).
         """
         begun = self.prompts.has_begun(early)
-        if self._stopping and not begun:
+        if self.prompts.machine.closing and not begun:
             raise not_open(self.id)
         if self.loss is not None and not begun:
             raise PromptUnread(INTERNAL_ERROR, self.loss, {"reason": AGENT_LOST})
@@ -162,9 +161,9 @@ class Session:
             raise (PromptUnread if unread else RpcError)(end.code, end.message, end.data)
         return PromptResult(end, usage)
 
-    def cancel(self, *, closing: bool = False) -> None:
+    def cancel(self) -> None:
         """Cancel all prompts of the session, and interrupt the turn."""
-        self.prompts.handle(ev.Cancelled(closing))
+        self.prompts.handle(ev.Cancelled())
 
     async def stop_command(self, call_id: str) -> bool:
         """End the command of a tool call; return whether it ran and Codex ended it."""
@@ -196,13 +195,11 @@ class Session:
     async def stop(self) -> None:
         """Cancel everything; wait until every prompt is answered and no sub-agent works. The
         session then refuses prompts, unless this call is cancelled."""
-        self._stopping = True
         try:
-            self.cancel(closing=True)
+            self.prompts.handle(ev.Cancelled(closing=True))
             await self.prompts.wait_idle()
             await self.sub_agents.wait_idle()
         except BaseException:
-            self._stopping = False
             self.prompts.handle(ev.Reopened())
             raise
 
