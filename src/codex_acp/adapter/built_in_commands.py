@@ -61,6 +61,7 @@ class BuiltInCommands:
     ) -> None:
         self._access = access
         self._session_id = access.session_id
+        self._cwd = access.cwd
         self._codex = access.codex
         self._skills = skills
 
@@ -76,7 +77,7 @@ class BuiltInCommands:
             "plan": self._plan,
             "init": lambda _: self.turn([models.TextUserInput(text=commands.INIT_PROMPT)], ()),
             "goal": self._goal,
-            "diff": lambda _: TextCommand(lambda: uncommitted(self._codex(), self._access.cwd)),
+            "diff": lambda _: TextCommand(lambda: uncommitted(self._codex(), self._cwd)),
             "status": lambda _: TextCommand(self._status),
             "mcp": self._mcp,
             "skills": lambda _: TextCommand(self._list_skills),
@@ -162,7 +163,7 @@ class BuiltInCommands:
     async def _status(self) -> str:
         codex = self._codex()
         facts = [commands.Fact("Session", self._session_id)]
-        facts += [commands.Fact("Folder", self._access.cwd), *self._access.settings()]
+        facts += [commands.Fact("Folder", self._cwd), *self._access.settings()]
         account = await codex.account_read(models.GetAccountParams(refresh_token=False))
         facts.append(commands.account_fact(account))
         if account.account is not None:
