@@ -22,7 +22,6 @@ from codex_acp.adapter.cancel_scope import CancelScope
 from codex_acp.adapter.client import Client
 from codex_acp.adapter.config_options import Config
 from codex_acp.adapter.login_check import login_ways
-from codex_acp.adapter.prompts.early_turn import quick_prompt
 from codex_acp.adapter.sessions.opener import OpeningResult, SessionOpener, Setup
 from codex_acp.adapter.sessions.opening_errors import not_open
 from codex_acp.adapter.sessions.prompt_preconditions import PromptPreconditions
@@ -41,7 +40,7 @@ if TYPE_CHECKING:
     from codex_acp.adapter.authentication import Logins, Providers
     from codex_acp.adapter.hand_over import HandOver
     from codex_acp.adapter.load_ahead import LoadAhead
-    from codex_acp.adapter.prompts.early_turn import BeginEarly, EarlyTurn
+    from codex_acp.adapter.prompts.early_turn import BeginEarly, EarlyTurn, OnAccepted
     from codex_acp.adapter.server.app_server import AppServer
     from codex_acp.adapter.session.driver import PromptResult
     from codex_acp.adapter.session_client import (
@@ -91,7 +90,7 @@ class CodexAgent:
         self._app_server = app_server
         self.spawn = spawn = guarded(spawn)
         self.about: Json = {}  # only a network server adds members to the capabilities
-        self._ahead = ahead
+        self.ahead = ahead
         self._when_loaded = when_loaded
         self.client: Client = Client(spawn)
         self.sessions: Sessions = Sessions(spawn, self.client, transcript or Transcript())
@@ -109,7 +108,6 @@ class CodexAgent:
         self.sessions.on_session_made = self._add_services
         app_server.on_started = self.sessions.add_connection
         app_server.on_refused = self.sessions.on_refused
-        self.quick_prompt = partial(quick_prompt, ahead, self.sessions.ask_early)
 
     # AgentMethods
 
@@ -123,8 +121,8 @@ class CodexAgent:
             name = text_at(params, "clientInfo", "title") or text_at(params, "clientInfo", "name")
             self._client_name = name or self._client_name
         self._app_server.client_info = codex_client_info(params)
-        if self._ahead is not None:
-            self._ahead.introduced(version)
+        if self.ahead is not None:
+            self.ahead.introduced(version)
         self.spawn(self._app_server.warm_up)
         return self._login_ways
 
@@ -174,8 +172,8 @@ class CodexAgent:
         self, request: ResumeSession, client: SessionClient | None = None
     ) -> Json:
         """Load a session; send its notices and commands before the answer."""
-        if self._ahead is not None:
-            self._ahead.start_within(0)  # the history needs the modules, too
+        if self.ahead is not None:
+            self.ahead.start_within(0)  # the history needs the modules, too
         opened = await self.methods.reopen(request, "load", client)
         answer = self._note_opened(opened._replace(notices=()))
         self._send_notices(opened)
@@ -205,7 +203,6 @@ class CodexAgent:
         await self.methods.delete(session_id)
 
     async def archive_session(self, session_id: str) -> None:
-        """Archive a session with `SessionMethods.archive`."""
         session_id = canonical_id(session_id)
         self.preconditions.cancel(session_id)
         await self.methods.archive(session_id)
@@ -231,7 +228,7 @@ class CodexAgent:
 
     async def commands(self, session_id: str) -> Sequence[Command] | None:
         """Return the slash commands of a session for an answer; None: they follow as an update."""
-        if self._services is None or (self._ahead is not None and self._ahead.loading):
+        if self._services is None or (self.ahead is not None and self.ahead.loading):
             return None
         return await self._services.load_commands(session_id)
 
@@ -250,9 +247,9 @@ class CodexAgent:
         loop = asyncio.get_running_loop()
         loop.call_later(LOAD_AFTER_SECONDS, self.spawn, self._listen)
         run_soon = run = partial(self._after_answer, opened)
-        if self._ahead is not None:
-            self._ahead.start_within(LOAD_AFTER_SECONDS)
-            run_soon = partial(self._ahead.call_when_loaded, run)
+        if self.ahead is not None:
+            self.ahead.start_within(LOAD_AFTER_SECONDS)
+            run_soon = partial(self.ahead.call_when_loaded, run)
         loop.call_later(LOAD_AFTER_SECONDS, run_soon)
         return opened.answer
 
@@ -275,7 +272,7 @@ class CodexAgent:
         """Stop the steps after answers and the hand-over."""
         self._client_left = True
         if "_hand_over" in self.__dict__:
-            self._hand_over.leave()
+            self._hand_over.peers.leave()
 
     async def store_sessions(self) -> None:
         """Store the open sessions, so that the client can open them again."""
@@ -296,7 +293,7 @@ class CodexAgent:
     async def _listen(self) -> None:
         """Let other processes ask for sessions, unless the client is gone."""
         if not self._client_left:
-            await self._hand_over.listen()
+            await self._hand_over.peers.listen(await self._opener.codex())
 
     def _send_notices(self, opened: OpeningResult) -> None:
         session = self.sessions.find(opened.session_id)
@@ -305,8 +302,8 @@ class CodexAgent:
                 session.say(notice)
 
     def _add_services(self, session: Session, opened: OpenSession) -> None:
-        if self._ahead is not None:
-            self._ahead.mark_loaded()
+        if self.ahead is not None:
+            self.ahead.mark_loaded()
         if self._services is None:
             from codex_acp.adapter.sessions.session_services import SessionServices
 
@@ -472,7 +469,7 @@ class CommonMethods:
         return {
             "initialize": self._quick_initialize,
             "session/new": self._quick_new_session,
-            "session/prompt": partial(self._own_agent.quick_prompt, self._answer_prompt),
+            "session/prompt": self._quick_prompt,
         }
 
     def notifications(self) -> Any:
@@ -552,6 +549,36 @@ class CommonMethods:
             return encode_json(self._introduce(params))
 
         return answer
+
+    def _quick_prompt(self, params: JsonValue) -> Callable[[], Awaitable[EncodedJson]] | None:
+        """Return the function that answers a plain ``session/prompt``, and begins its turn while
+        `LoadAhead` loads the modules; None: the typed handler answers the request."""
+        sessions, ahead = self._own.sessions, self._own.ahead
+        if ahead is None or not ahead.loading:
+            return None
+        from codex_acp.mapping.commands import simple_prompt
+
+        simple = simple_prompt(params)
+        if simple is None:
+            return None
+        session_id, message = simple
+
+        async def begin(on_accepted: OnAccepted) -> EarlyTurn | None:
+            early = sessions.ask_early(session_id, message, on_accepted)
+            if early is None:  # without a wait, the caller queues the prompt before later requests
+                return None
+            try:
+                await ahead.wait_for_prompt_modules()
+            except asyncio.CancelledError:
+                # The turn runs already: cancel this task again, so that CancelledError arrives at
+                # the next await, where it cancels any prompt. Modules not loaded yet load on first
+                # use.
+                task = asyncio.current_task()
+                assert task is not None
+                task.cancel()
+            return early
+
+        return partial(self._answer_prompt, session_id, message, begin)
 
     def log_in(self, name: str) -> Callable[[Any], Awaitable[Any]] | None:
         """Return the login handler, which answers ``<name>Response``; None over the network."""

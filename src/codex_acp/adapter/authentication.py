@@ -264,7 +264,8 @@ class Logins:
         now = await self._read_status()
         if self._sent_status is not None and now != self._sent_status:
             self._sent_status = now
-            self._client.auth_status(now.wire())
+            if not self._client.gone:
+                self._client.asks.auth_status(now.wire())
 
     def _on_change(self) -> None:
         """Send the client the new state, after a login or logout here or in another process."""

@@ -48,11 +48,6 @@ class Client:
 
         return ConnectionAsks(self.side, self._version)
 
-    def auth_status(self, status: dict[str, JsonValue]) -> None:
-        """Send the state of the login to the client, unless it is gone."""
-        if not self.gone:
-            self.asks.auth_status(status)
-
     @cached_property
     def outflow(self) -> Outflow:
         """Return the queue of updates to the client; loads its modules."""

@@ -36,15 +36,7 @@ class HandOver:
         self._opener = opener
         self._preconditions = preconditions
         self.peers: ThreadPeers = ThreadPeers(client, self._let_go)
-        """Asks other processes, which `SessionOpener` uses, and answers them."""
-
-    async def listen(self) -> None:
-        """Start to answer other processes, as `ThreadPeers.listen` does."""
-        await self.peers.listen(await self._opener.codex())
-
-    def leave(self) -> None:
-        """Answer other processes no longer: the agent ends."""
-        self.peers.leave()
+        """Asks other processes for sessions, and answers them; `CodexAgent` has it listen."""
 
     async def _let_go(self, session_id: str, asker: Asker) -> State:
         """Let a session go if nothing runs in it; return its state in this process."""

@@ -1,6 +1,6 @@
 """Serve HTTP/1.1 and HTTP/2 on accepted connections, with the package ``hypercorn``.
 
-Hypercorn limits neither the connections of an owner nor the rate of requests: `HttpSockets` does.
+Hypercorn limits neither the connections of an owner nor the rate of requests: `HttpSocket` does.
 """
 
 from __future__ import annotations
@@ -8,11 +8,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import sys
+from collections import Counter
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from codex_acp.adapter.network.http_app import HttpApp
-from codex_acp.adapter.network.http_sockets import HttpSocket, HttpSockets
+from codex_acp.adapter.network.http_sockets import HttpSocket
 
 if TYPE_CHECKING:
     from codex_acp.adapter.network.access_control import AccessControl, PendingConnections
@@ -44,7 +45,12 @@ class HttpServer:
 
         _bound_buffers()
         self._app = HttpApp(hub, access)
-        self._sockets = HttpSockets(access, pending)
+        self._access = access
+        self._pending = pending
+        self._sockets: set[HttpSocket] = set()
+        """The open TCP connections."""
+        self._owned: Counter[str] = Counter()
+        """Number of connections that have shown a token, by owner."""
 
         class Server(TCPServer):
             """Stops the idle timer of a connection that has ended; Hypercorn's own does not."""
@@ -69,7 +75,8 @@ class HttpServer:
         """Serve an accepted connection; ``data`` are the bytes that the client has sent already."""
         loop = asyncio.get_running_loop()
         reader = asyncio.StreamReader(limit=READ_BYTES, loop=loop)
-        tcp = self._sockets.add(transport)
+        tcp = HttpSocket(transport, self._access, self._pending, self._owned)
+        self._sockets.add(tcp)
         protocol = _Protocol(reader, partial(self._run, tcp), loop=loop)
         protocol.socket = tcp
         transport.set_protocol(protocol)
@@ -80,7 +87,8 @@ class HttpServer:
         """End all connections, in bounded time."""
         await self._app.aclose()
         await self._context.terminated.set()
-        self._sockets.abort_all()
+        for tcp in tuple(self._sockets):
+            tcp.abort()
 
     async def _run(
         self, tcp: HttpSocket, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
@@ -97,7 +105,8 @@ class HttpServer:
         except Exception as error:  # noqa: BLE001 - a client must not fill the log with tracebacks
             logger.debug("the connection of %s has failed: %r", tcp.peer, error)
         finally:
-            self._sockets.remove(tcp)
+            self._sockets.discard(tcp)
+            tcp.release()
             tcp.abort()
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
-from collections import Counter
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
@@ -17,6 +16,8 @@ from codex_acp.adapter.network.access_control import peer_name
 from codex_acp.adapter.network.limits import Http2FrameLimit, RateLimit
 
 if TYPE_CHECKING:
+    from collections import Counter
+
     from codex_acp.adapter.network.access_control import AccessControl, PendingConnections
 
 logger = logging.getLogger(__name__)
@@ -36,12 +37,26 @@ REQUESTS_PER_SECOND: Final = 200.0
 
 
 class HttpSocket:
-    """One TCP connection of an HTTP client."""
+    """One TCP connection of an HTTP client. ``pending`` has the pending ones of the server;
+    ``owned`` counts those that have shown a token, by owner."""
 
-    def __init__(self, sockets: HttpSockets, transport: asyncio.Transport) -> None:
+    def __init__(
+        self,
+        transport: asyncio.Transport,
+        access: AccessControl,
+        pending: PendingConnections,
+        owned: Counter[str],
+    ) -> None:
         loop = asyncio.get_running_loop()
-        self._sockets = sockets
         self._transport = transport
+        self._access = access
+        self._pending = pending
+        self._owned = owned
+        sock = transport.get_extra_info("socket")
+        if sock is not None and hasattr(socket, "TCP_USER_TIMEOUT"):
+            # A dead peer acknowledges no keep-alive event: end the connection after two pings.
+            milliseconds = int(2000 * access.limits.ping_seconds)
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, milliseconds)
         self.peer: str = peer_name(transport.get_extra_info("peername"))
         """Address and port of the client, for the log."""
         self._refusals = 0
@@ -72,9 +87,11 @@ class HttpSocket:
     def authorize(self, owner: str) -> bool:
         """Note that a request has shown a token of ``owner``. Return False if the owner has too
         many TCP connections already."""
-        if self.owner is None and self._sockets.reserve(owner):
+        share = self._access.share(self._access.limits.sockets)
+        if self.owner is None and self._owned[owner] < share:
+            self._owned[owner] += 1
             self.owner = owner
-            self.end_pending()
+            self._end_pending()
         return self.owner is not None
 
     def count_refusal(self) -> None:
@@ -93,44 +110,12 @@ class HttpSocket:
         if self._transport.get_write_buffer_size() > 0:
             self.abort()
 
-    def end_pending(self) -> None:
+    def release(self) -> None:
+        """Stop counting the connection, which has ended."""
+        self._end_pending()
+        if self.owner is not None:
+            self._owned[self.owner] -= 1
+
+    def _end_pending(self) -> None:
         self._pending_timer.cancel()
-        self._sockets.pending.discard(self._transport)
-
-
-class HttpSockets:
-    """All TCP connections of one HTTP server. ``pending`` has the pending ones."""
-
-    def __init__(self, access: AccessControl, pending: PendingConnections) -> None:
-        self.pending = pending
-        self._access = access
-        self._open: dict[HttpSocket, None] = {}
-        self._owned: Counter[str] = Counter()
-        """Number of connections that have shown a token, by owner."""
-
-    def add(self, transport: asyncio.Transport) -> HttpSocket:
-        sock = transport.get_extra_info("socket")
-        if sock is not None and hasattr(socket, "TCP_USER_TIMEOUT"):
-            # A dead peer acknowledges no keep-alive event: end the connection after two pings.
-            milliseconds = int(2000 * self._access.limits.ping_seconds)
-            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, milliseconds)
-        added = HttpSocket(self, transport)
-        self._open[added] = None
-        return added
-
-    def reserve(self, owner: str) -> bool:
-        """Count one more connection of ``owner``; return False if their share is used up."""
-        if self._owned[owner] >= self._access.share(self._access.limits.sockets):
-            return False
-        self._owned[owner] += 1
-        return True
-
-    def remove(self, ended: HttpSocket) -> None:
-        ended.end_pending()
-        self._open.pop(ended, None)
-        if ended.owner is not None:
-            self._owned[ended.owner] -= 1
-
-    def abort_all(self) -> None:
-        for each in tuple(self._open):
-            each.abort()
+        self._pending.discard(self._transport)

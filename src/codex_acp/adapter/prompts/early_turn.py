@@ -7,9 +7,7 @@ other. Loads no model.
 
 from __future__ import annotations
 
-import asyncio
 import os
-from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
 from codex_acp.errors import CodexAcpError
@@ -18,24 +16,17 @@ from codex_acp.transport.child import ChildProcess
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
-    from codex_acp.adapter.load_ahead import LoadAhead
     from codex_acp.codex.connection.app_server_connection import AppServerConnection
-    from codex_acp.jsonrpc.message import EncodedJson, JsonValue
+    from codex_acp.jsonrpc.message import JsonValue
     from codex_acp.mapping.content import TextBlock
 
 
 OnAccepted: TypeAlias = "Callable[[str], None] | None"
 """Called with the message's id when Codex has taken the message."""
 
-AskEarly: TypeAlias = "Callable[[str, Sequence[TextBlock], OnAccepted], EarlyTurn | None]"
-"""`Sessions.ask_early`: asks for the turn of a session's first prompt."""
-
 BeginEarly: TypeAlias = "Callable[[OnAccepted], Awaitable[EarlyTurn | None]]"
 """Sends ``turn/start`` for a prompt, if that is possible at once; then waits until the modules that
 run the prompt are loaded."""
-
-AnswerPrompt: TypeAlias = "Callable[[str, Sequence[TextBlock], BeginEarly], Awaitable[EncodedJson]]"
-"""Calls `BeginEarly`, runs the prompt, and returns its result in the connection's version."""
 
 
 class EarlyTurn:
@@ -79,34 +70,3 @@ class EarlyTurn:
         self._reply = (reply,)
         if self._on_reply is not None:
             self._on_reply(reply)
-
-
-def quick_prompt(
-    ahead: LoadAhead | None, ask_early: AskEarly, answer: AnswerPrompt, params: JsonValue
-) -> Callable[[], Awaitable[EncodedJson]] | None:
-    """Return the function that answers a plain ``session/prompt`` and begins it early; None: the
-    typed handler answers it. ``ahead`` imports modules in the background, if any are imported."""
-    if ahead is None or not ahead.loading:
-        return None
-    from codex_acp.mapping.commands import simple_prompt
-
-    simple = simple_prompt(params)
-    if simple is None:
-        return None
-    session_id, message = simple
-
-    async def begin(on_accepted: OnAccepted) -> EarlyTurn | None:
-        early = ask_early(session_id, message, on_accepted)
-        if early is None:  # without a wait, the caller queues the prompt before later requests
-            return None
-        try:
-            await ahead.wait_for_prompt_modules()
-        except asyncio.CancelledError:
-            # The turn runs already: cancel this task again, so that CancelledError arrives at the
-            # next await, where it cancels any prompt. Modules not loaded yet load on first use.
-            task = asyncio.current_task()
-            assert task is not None
-            task.cancel()
-        return early
-
-    return partial(answer, session_id, message, begin)

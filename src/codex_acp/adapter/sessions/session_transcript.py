@@ -23,16 +23,12 @@ class SessionTranscript:
         self._generation = generation
 
     def opened(self, session_id: str, how: Literal["new", "load", "resume", "fork"]) -> None:
-        """Record that a session was opened."""
         if self._transcript.active:
-            ref = self._ref(session_id)
-            self._transcript.record(events.SessionOpened(ref=ref, how=how))
+            self._transcript.record(events.SessionOpened(ref=self._ref(session_id), how=how))
 
     def closed(self, session_id: str, reason: str) -> None:
-        """Record that a session was closed."""
         if self._transcript.active:
-            ref = self._ref(session_id)
-            self._transcript.record(events.SessionClosed(ref=ref, reason=reason))
+            self._transcript.record(events.SessionClosed(ref=self._ref(session_id), reason=reason))
 
     def agreed(
         self, session_id: str, about: AgreementKind, subject: Sequence[str], *,

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from codex_acp._json import list_at
 from codex_acp._record import record
+from codex_acp.adapter.prompts.early_turn import EarlyTurn
 from codex_acp.adapter.server.held_notifications import HeldNotifications
 from codex_acp.adapter.server.threadless_notifications import ThreadlessNotifications
 from codex_acp.adapter.sessions.git_consent import GitConsent
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from codex_acp.acp.capabilities import ClientFeatures
-    from codex_acp.adapter.prompts.early_turn import EarlyTurn
     from codex_acp.adapter.server.request_intake import RequestIntake
     from codex_acp.adapter.server_requests import ServerRequestRunner
     from codex_acp.adapter.session_client import SessionClient
@@ -297,8 +297,6 @@ class Sessions:
             return None
         if not self.git_consent.is_given(opened.cwd):
             return None
-        from codex_acp.adapter.prompts.early_turn import EarlyTurn
-
         opened.early = EarlyTurn(opened.codex, session_id, message, on_accepted)
         return opened.early
 
