@@ -40,7 +40,7 @@ async def lagging(limits: Limits) -> AsyncIterator[tuple[NetworkConnection, list
         v1 = AgentInV1(ours)
         connection = acp_connection(ours_link, name="client")
         side = AgentSide(connection, v1.requests(), v1.notifications())
-        ours.join(side, out.append)
+        ours.client.side, ours.disconnect = side, out.append
         async with side:
             ours.introduce({}, 1)
             ours.client.outflow.send("s", Notice("info", "x" * 2000))

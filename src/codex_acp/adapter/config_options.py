@@ -76,7 +76,7 @@ WAIT_SECONDS: Final = 1.0
 """Seconds that a load, resume or fork waits for the lists; these need not be fast."""
 
 CHOICE_WAIT_SECONDS: Final = 5.0
-"""Seconds that a choice of the adapter's own waits for the list that may have the choice."""
+"""Seconds to wait for the list that has the first mode, or plan mode, before it is set."""
 
 SETTINGS_UPDATED: Final = "thread/settings/updated"
 

@@ -95,8 +95,7 @@ class McpLogins(NotificationSink):
 
     async def _login(self, session_id: str, server: str, params: McpServerOauthLoginParams) -> None:
         try:
-            with LoginOutcomes(self._codex, COMPLETED, "name") as outcomes:
-                problem = await self._run_login(outcomes, session_id, server, params)
+            problem = await self._run_login(session_id, server, params)
         except CodexAcpError as error:
             problem = str(error)
         if problem is not None:
@@ -108,29 +107,27 @@ class McpLogins(NotificationSink):
             logger.warning("the MCP servers were not started again: %s", error)
 
     async def _run_login(
-        self,
-        outcomes: LoginOutcomes,
-        session_id: str,
-        server: str,
-        params: McpServerOauthLoginParams,
+        self, session_id: str, server: str, params: McpServerOauthLoginParams
     ) -> str | None:
         """Show the login page and wait; return why the login failed, None for success."""
-        begun = await self._codex.mcp_server_oauth_login(params)
-        outcome = outcomes.of(begun.login_id or params.name)
-        page = allowed_url(begun.authorization_url)
-        if isinstance(page, RefusedUrl):
-            return f"its login page was refused: {page.reason}"
-        request = {
-            "mode": "url",
-            "sessionId": session_id,
-            "elicitationId": f"mcp-login-{len(self._shown)}",
-            "url": page.url,
-            "message": f"{server_name(server)} needs a login at {page.host} before its tools work.",
-        }
-        with anyio.move_on_after(LOGIN_SECONDS):
-            asks = self._client_of(session_id).asks
-            return await open_until(asks, request, outcome) or outcome.result()
-        return "nobody logged in in time"
+        with LoginOutcomes(self._codex, COMPLETED, "name") as outcomes:
+            begun = await self._codex.mcp_server_oauth_login(params)
+            outcome = outcomes.of(begun.login_id or params.name)
+            page = allowed_url(begun.authorization_url)
+            if isinstance(page, RefusedUrl):
+                return f"its login page was refused: {page.reason}"
+            why = f"{server_name(server)} needs a login at {page.host} before its tools work."
+            request = {
+                "mode": "url",
+                "sessionId": session_id,
+                "elicitationId": f"mcp-login-{len(self._shown)}",
+                "url": page.url,
+                "message": why,
+            }
+            with anyio.move_on_after(LOGIN_SECONDS):
+                asks = self._client_of(session_id).asks
+                return await open_until(asks, request, outcome) or outcome.result()
+            return "nobody logged in in time"
 
 
 class LoginOutcomes(NotificationSink):

@@ -75,26 +75,22 @@ class NetworkConnection:
         """Starts a task that may outlive the connection."""
         self.client: Client = Client(self.spawn)
         self.about: Json = {"keepSeconds": registry.limits.keep_seconds}
-        self._disconnect: Callable[[str], None] = lambda _: None
+        self.disconnect: Callable[[str], None] = lambda _: None
+        """Ends the connection with a reason; set by `Hub.serve`."""
         self._initialized = False
         self._opening: set[str] = set()
         """Stored sessions that are being opened on this connection."""
         self._stall_timer: asyncio.TimerHandle | None = None
 
-    def join(self, side: EitherAgentSide, disconnect: Callable[[str], None]) -> None:
-        """Set the endpoint of ACP (``side``); ``disconnect`` ends the connection with a reason."""
-        self.client.side = side
-        self._disconnect = disconnect
-
     async def watch(self, tokens: Tokens) -> None:
         """Disconnect a client that never initializes, or whose token is no longer good."""
         await asyncio.sleep(self._registry.limits.initialize_seconds)
         if not self._initialized:
-            self._disconnect("it has not sent initialize")
+            self.disconnect("it has not sent initialize")
             return
         while tokens.still_good(self._token):  # noqa: ASYNC110 - a file raises no event
             await asyncio.sleep(WATCH_SECONDS)
-        self._disconnect("its token is no longer good")
+        self.disconnect("its token is no longer good")
 
     # Methods of `adapter.agent.AgentMethods`
 
@@ -330,9 +326,9 @@ class NetworkConnection:
         """Disconnect a client with too many unread updates, else check again later."""
         limits, loop = self._registry.limits, asyncio.get_running_loop()
         if self.client.outflow.unread > limits.unread_text:
-            self._disconnect(f"it has left {limits.unread_text} characters of updates unread")
+            self.disconnect(f"it has left {limits.unread_text} characters of updates unread")
         elif loop.time() - since >= limits.stall_seconds:
-            self._disconnect(f"it has left updates unread for {limits.stall_seconds:g} s")
+            self.disconnect(f"it has left updates unread for {limits.stall_seconds:g} s")
         else:
             wait = min(UNREAD_SECONDS, limits.stall_seconds)
             self._stall_timer = loop.call_later(wait, self._check_unread, since)
@@ -376,14 +372,11 @@ class Hub:
         when_loaded: Callable[[], None] | None = None,
     ) -> None:
         self._new_app_server = new_app_server
-        self._spawn = spawn
         self._tokens = tokens
-        self._limits = limits
         self._transcript = transcript
         self._shared = shared
         self._versions = versions
         self._when_loaded = when_loaded
-        # `CodexAgent` guards its tasks in the same way.
         self.registry: Registry = Registry(guarded(spawn), owners, limits)
         self.sides: set[EitherAgentSide] = set()
         """This end of each connection that is open."""
@@ -396,7 +389,7 @@ class Hub:
         json_rpc = acp_connection(
             link,
             name=name,
-            line_limit=self._limits.message_bytes,
+            line_limit=self.registry.limits.message_bytes,
             on_line=self._transcript.tap("client"),
         )
         json_rpc.loads = bounded_loads
@@ -410,7 +403,7 @@ class Hub:
             link.set_close_reason(POLICY_VIOLATION, why)
             self.registry.spawn(side.aclose)
 
-        connection.join(side, disconnect)
+        connection.client.side, connection.disconnect = side, disconnect
         self.sides.add(side)
         watch = asyncio.ensure_future(connection.watch(self._tokens))
         link.set_close_reason(GOING_AWAY, "the server ends")
@@ -431,7 +424,7 @@ class Hub:
             return self._shared_agent
         app_server = self._new_app_server()
         app_server.new_tap = lambda: self._transcript.tap("codex")
-        agent = CodexAgent(app_server, self._spawn, self._transcript, self._when_loaded)
+        agent = CodexAgent(app_server, self.registry.spawn, self._transcript, self._when_loaded)
         self._app_servers[agent] = app_server
         if self._shared:
             self._shared_agent = agent

@@ -24,6 +24,7 @@ from codex_acp.mapping.session_setup import canonical_id, given_servers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
+    from contextlib import AbstractContextManager
 
     from codex_acp.acp.capabilities import ClientFeatures
     from codex_acp.adapter.server.request_intake import RequestIntake
@@ -200,11 +201,9 @@ class Sessions:
 
     # Opening and closing.
 
-    @contextmanager
-    def opening(self) -> Iterator[None]:
+    def opening(self) -> AbstractContextManager[None]:
         """Hold notifications of unknown threads in a ``with`` block, while Codex makes a thread."""
-        with self._newest().threadless.opening():
-            yield
+        return self._newest().threadless.opening()
 
     @contextmanager
     def reopening(self, session_id: str) -> Iterator[HeldNotifications]:
