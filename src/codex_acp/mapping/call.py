@@ -1,4 +1,4 @@
-"""Define a tool call with all that it shows, and make the two events that show it.
+"""Define an open tool call, and limit the output of it that is sent.
 
 Owns how the status of an item becomes the status of a tool call, and how much output of a running
 tool call is sent. Must not know what kinds of items there are, but for `ToolItem`.
@@ -7,20 +7,19 @@ tool call is sent. Must not know what kinds of items there are, but for `ToolIte
 from __future__ import annotations
 
 from dataclasses import field
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
-from codex_acp._record import NamedTuple, names_of, record
+from codex_acp._record import NamedTuple, record
 from codex_acp.codex._generated import models
 from codex_acp.mapping.content import TextBlock
-from codex_acp.mapping.events import ToolCallAnnounced, ToolCallChanged
 from codex_acp.routing.display import inline
 from codex_acp.wire.model import UnknownVariant
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from codex_acp.mapping.content import CallContent, Location
-    from codex_acp.mapping.events import CallKind, CallStatus, TerminalState
+    from codex_acp.mapping.content import CallContent
+    from codex_acp.mapping.events import CallStatus
     from codex_acp.routing.changes import Looks
 
 Phase: TypeAlias = Literal["running", "over", "cut_off"]
@@ -43,53 +42,6 @@ class ShownStatus(NamedTuple):
     def content(self) -> list[CallContent]:
         """The line as content of the tool call; empty without a line."""
         return [] if self.line is None else [TextBlock(self.line)]
-
-
-@record(frozen=True, kw_only=True)
-class Call:
-    """A tool call with everything it shows."""
-
-    id: str
-    title: str
-    """One line of Markdown; text of others stands in code spans."""
-    kind: CallKind
-    status: CallStatus
-    raw_input: object
-    raw_output: object = None
-    """Structured part of the result; the result's text is in ``content`` only."""
-    content: Sequence[CallContent] = ()
-    locations: Sequence[Location] = ()
-    name: str | None = None
-    """The tool's name for programs, where Codex gives one."""
-
-
-def as_tool_call(
-    call: Call, terminal: TerminalState | None = None, *, stoppable: bool | None = None
-) -> ToolCallAnnounced:
-    """Return the event that announces a tool call."""
-    return ToolCallAnnounced(**_fields(call, terminal, stoppable))
-
-
-def as_update(
-    call: Call,
-    terminal: TerminalState | None = None,
-    *,
-    with_status: bool = True,
-    with_content: bool = True,
-    stoppable: bool | None = None,
-) -> ToolCallChanged:
-    """Return an event with all fields of a tool call: a permission request may have changed any."""
-    fields = _fields(call, terminal, stoppable)
-    if not with_status:
-        del fields["status"]
-    if not with_content:
-        del fields["content"]
-    return ToolCallChanged(**fields)
-
-
-def _fields(call: Call, terminal: TerminalState | None, stoppable: bool | None) -> dict[str, Any]:
-    fields = {name: getattr(call, name) for name in names_of(Call)}
-    return {**fields, "terminal": terminal, "stoppable": stoppable}
 
 
 def known_fields(**fields: object) -> dict[str, object] | None:

@@ -1,7 +1,7 @@
-"""Map each kind of item that is a tool call to its `Call`.
+"""Map each kind of item that is a tool call to the announcement of the call.
 
-A `Call` depends on the item, on where its paths lead on the disk, and on streamed output that the
-item lacks, and on nothing else: a replayed item shows what it showed when it was live.
+The announcement depends on the item, on where its paths lead on the disk, and on streamed output
+that the item lacks, and on nothing else: a replayed item shows what it showed when it was live.
 """
 
 from __future__ import annotations
@@ -11,13 +11,11 @@ import shlex
 from typing import TYPE_CHECKING, Final, assert_never
 
 from codex_acp._json import text_at
-from codex_acp._record import replace
 from codex_acp.codex._generated import models
 from codex_acp.codex.approvals.running_items import created_paths, move_target, server_of
 from codex_acp.mapping import prompt as blocks
 from codex_acp.mapping.call import (
     UNFINISHED,
-    Call,
     ShownStatus,
     cut_off_list,
     known_fields,
@@ -25,7 +23,7 @@ from codex_acp.mapping.call import (
     title_with_names,
 )
 from codex_acp.mapping.content import ImageBlock, Location, TerminalContent, TextBlock
-from codex_acp.mapping.events import TerminalExit, TerminalState, ToolCallChanged, tool_call_id
+from codex_acp.mapping.events import ToolCallAnnounced, tool_call_id
 from codex_acp.routing.changes import (
     CONTENT_LIMIT,
     Change,
@@ -44,19 +42,23 @@ if TYPE_CHECKING:
 
     from codex_acp.mapping.call import Phase, ToolItem
     from codex_acp.mapping.content import CallContent
-    from codex_acp.mapping.events import CallKind, Severity
+    from codex_acp.mapping.events import CallKind
     from codex_acp.mapping.state import SessionState
     from codex_acp.routing.changes import Looks
 
 
-def call_of(state: SessionState, item: ToolItem, phase: Phase, streamed: str | None = None) -> Call:
+def call_of(
+    state: SessionState, item: ToolItem, phase: Phase, streamed: str | None = None
+) -> ToolCallAnnounced:
     """Return the tool call of an item.
 
     Reads only the inputs of ``state`` and the looks of open calls. Only an item that is over has
     raw output: a later update could not remove it.
     """
     call = _call_by_kind(state, item, phase, streamed)
-    return call if phase == "over" else replace(call, raw_output=None)
+    if phase != "over":
+        call.raw_output = None
+    return call
 
 
 def over_or_cut_off(item: ToolItem) -> Phase:
@@ -64,7 +66,9 @@ def over_or_cut_off(item: ToolItem) -> Phase:
     return "cut_off" if status_of(item) == "inProgress" else "over"
 
 
-def _call_by_kind(state: SessionState, item: ToolItem, phase: Phase, streamed: str | None) -> Call:
+def _call_by_kind(
+    state: SessionState, item: ToolItem, phase: Phase, streamed: str | None
+) -> ToolCallAnnounced:
     shown = shown_status(None, phase)  # for the kinds of items without a status
     match item:
         case models.CommandExecutionThreadItem():
@@ -111,9 +115,9 @@ def _call(
     raw_output: object = None,
     locations: Sequence[Location] = (),
     name: str | None = None,
-) -> Call:
+) -> ToolCallAnnounced:
     """Return a tool call with the line of ``shown`` after its content."""
-    return Call(
+    return ToolCallAnnounced(
         id=tool_call_id(item_id),
         title=title,
         kind=kind,
@@ -189,7 +193,7 @@ _ACTIVITIES: Final = {
 
 def _agents_call(
     item: models.CollabAgentToolCallThreadItem | models.SubAgentActivityThreadItem, phase: Phase
-) -> Call:
+) -> ToolCallAnnounced:
     """Show a tool for sub-agents with its prompt and the states of the sub-agents, or a report on
     one sub-agent."""
     raw_input = {"model": item.model, "reasoningEffort": item.reasoning_effort}
@@ -247,7 +251,7 @@ _UNQUOTED_LIMIT: Final = 16 * 1024
 
 def _command(
     item: models.CommandExecutionThreadItem, phase: Phase, state: SessionState, streamed: str | None
-) -> Call:
+) -> ToolCallAnnounced:
     """Show a command; ``streamed`` is its output if the item has none."""
     terminal, looks = state.features.shows_terminals, looks_for_call(state, tool_call_id(item.id))
     output = streamed if item.aggregated_output is None else item.aggregated_output
@@ -270,7 +274,7 @@ def _command(
             read_paths.append(path if path.startswith("/") else f"{item.cwd.rstrip('/')}/{path}")
     raw_input = {"command": item.command, "cwd": item.cwd, "source": item.source}
     real = real_paths({item.cwd: looks[item.cwd]}) if item.cwd in looks else {}
-    return Call(
+    return ToolCallAnnounced(
         id=tool_call_id(item.id),
         title=_reading_title(item) or inline(script_of(item.command)) or "(no command given)",
         kind=_kind(item.command_actions),
@@ -313,40 +317,6 @@ def script_of(command: str) -> str:
     return words[0] if len(words) == 1 and words[0].strip() else command
 
 
-def terminal_state(
-    item: models.CommandExecutionThreadItem,
-    *,
-    begins: bool = False,
-    output: str | None = None,
-    ended: bool = False,
-) -> TerminalState | None:
-    """Return the change of the command's terminal, whose id is the tool call's; None: no change.
-
-    If the terminal ``begins``, any output, even an empty one, replaces what the client has kept.
-    """
-    if not (begins or output or ended):
-        return None
-    return TerminalState(
-        tool_call_id(item.id),
-        cwd=item.cwd if begins else None,
-        command=visible(item.command, multiline=True) if begins else None,
-        output=output if begins else output or None,
-        exit=TerminalExit(item.exit_code) if ended else None,
-    )
-
-
-def background_line(item: models.CommandExecutionThreadItem) -> str:
-    """Return the line that a command runs on after its turn, and how the person can end it."""
-    process = inline(item.process_id or "")
-    return f"Runs on in the background. `/ps` lists what does, `/stop {process}` ends it."
-
-
-def background_end(item: models.CommandExecutionThreadItem) -> tuple[str, Severity, str]:
-    """Return the notice that a background command ended: title, severity and command."""
-    how = "" if item.exit_code is None else f" with exit code {item.exit_code}"
-    return f"A command in the background has ended{how}", "info", script_of(item.command)
-
-
 def _kind(actions: Sequence[models.CommandAction]) -> CallKind:
     if actions and all(isinstance(action, models.ReadCommandAction) for action in actions):
         return "read"
@@ -384,9 +354,11 @@ _NOT_DONE: Final = frozenset({"inProgress", "failed", "declined"})
 """Statuses of a change that was not made: the files should still have the old text."""
 
 
-def file_change_call(item: models.FileChangeThreadItem, phase: Phase, looks: Looks) -> Call:
+def file_change_call(
+    item: models.FileChangeThreadItem, phase: Phase, looks: Looks
+) -> ToolCallAnnounced:
     """Show a file change; ``looks`` has where its paths lead, and the texts of the files."""
-    changes, kinds = _changes(item, looks), [change.kind for change in item.changes]
+    changes, kinds = file_changes(item, looks), [change.kind for change in item.changes]
     kind: CallKind = "edit"
     if kinds and all(isinstance(change, models.DeletePatchChangeKind) for change in kinds):
         kind = "delete"
@@ -405,15 +377,8 @@ def file_change_call(item: models.FileChangeThreadItem, phase: Phase, looks: Loo
     )
 
 
-def changes_update(
-    call_id: str, item: models.FileChangeThreadItem, content: Sequence[CallContent], looks: Looks
-) -> ToolCallChanged:
-    """Return an update with the diffs of a file change that Codex is still writing."""
-    places = [place for change in _changes(item, looks) for place in change.locations()]
-    return ToolCallChanged(id=call_id, content=list(content), locations=places)
-
-
-def _changes(item: models.FileChangeThreadItem, looks: Looks) -> list[Change]:
+def file_changes(item: models.FileChangeThreadItem, looks: Looks) -> list[Change]:
+    """Return the change of each file of an item."""
     not_done = item.status in _NOT_DONE
     return [Change(change, looks, not_done=not_done, waiting=False) for change in item.changes]
 
@@ -445,7 +410,7 @@ def wanted_of_changes(changes: Sequence[models.FileUpdateChange]) -> dict[str, b
 # Calls of a tool of an MCP server, or of a tool that the program registered with Codex.
 
 
-def _mcp_call(item: models.McpToolCallThreadItem, phase: Phase) -> Call:
+def _mcp_call(item: models.McpToolCallThreadItem, phase: Phase) -> ToolCallAnnounced:
     """Show a call of an MCP tool: its arguments, and the blocks of its result or its error."""
     content = arguments_content(item.arguments)
     server = server_of(item)
@@ -476,7 +441,7 @@ def arguments_content(arguments: object, limit: int = CONTENT_LIMIT) -> list[Cal
     return [blocks.json_content(arguments, "Arguments:", limit)]
 
 
-def _dynamic_call(item: models.DynamicToolCallThreadItem, phase: Phase) -> Call:
+def _dynamic_call(item: models.DynamicToolCallThreadItem, phase: Phase) -> ToolCallAnnounced:
     """Show a call of a tool that the program registered with Codex."""
     shown = shown_status(item.status, phase)
     if shown.status == "completed" and item.success is False:
@@ -494,7 +459,9 @@ def _dynamic_call(item: models.DynamicToolCallThreadItem, phase: Phase) -> Call:
     )
 
 
-def _function_output(item: models.FunctionCallOutputThreadItem, shown: ShownStatus) -> Call:
+def _function_output(
+    item: models.FunctionCallOutputThreadItem, shown: ShownStatus
+) -> ToolCallAnnounced:
     """Show an output that Codex keeps without its call."""
     if isinstance(item.output, str):
         content: list[CallContent] = [blocks.output_block(item.output)] if item.output else []
@@ -522,7 +489,7 @@ _REFERENCE_LIMIT: Final = 200
 """Characters that are shown of an image's result that is no image data."""
 
 
-def _web_search(item: models.WebSearchThreadItem, shown: ShownStatus) -> Call:
+def _web_search(item: models.WebSearchThreadItem, shown: ShownStatus) -> ToolCallAnnounced:
     """Show a web search with its results as links, or an opened page."""
     action = item.action
     kind: CallKind = "fetch"
@@ -563,7 +530,7 @@ def _web_search(item: models.WebSearchThreadItem, shown: ShownStatus) -> Call:
 
 def _image_generation(
     item: models.ImageGenerationThreadItem | models.FileIdImageGenerationThreadItem, phase: Phase
-) -> Call:
+) -> ToolCallAnnounced:
     """Show the generation of an image: the image, its file, or why there is none."""
     # Since Codex 0.169 the result may be the id of a file.
     if isinstance(item, models.FileIdImageGenerationThreadItem):

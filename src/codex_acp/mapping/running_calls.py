@@ -11,17 +11,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from codex_acp._json import text_at
-from codex_acp._record import replace
+from codex_acp._record import names_of
 from codex_acp.codex._generated import models
 from codex_acp.mapping.call import (
     OVERHEAD_BYTES,
     UNFINISHED,
     WHOLE_LIMIT,
-    Call,
     OpenCall,
     ToolItem,
-    as_tool_call,
-    as_update,
     end_of_output,
     size_of_text,
 )
@@ -30,6 +27,7 @@ from codex_acp.mapping.events import (
     CallStatus,
     SessionEvent,
     SessionEvents,
+    TerminalExit,
     TerminalOutput,
     TerminalState,
     ToolCallAnnounced,
@@ -38,21 +36,19 @@ from codex_acp.mapping.events import (
 )
 from codex_acp.mapping.item_calls import (
     arguments_content,
-    background_end,
-    background_line,
     call_of,
-    changes_update,
     command_content,
     file_change_call,
+    file_changes,
     id_of,
     looks_for_call,
     looks_to_keep,
     over_or_cut_off,
-    terminal_state,
+    script_of,
 )
 from codex_acp.mapping.messages import notice_events
 from codex_acp.mapping.prompt import output_block, size_of
-from codex_acp.routing.display import shortened, visible
+from codex_acp.routing.display import inline, shortened, visible
 from codex_acp.wire.codec import plain
 
 if TYPE_CHECKING:
@@ -105,7 +101,8 @@ def patch_updated(
     item = open_call.item.model_copy(update={"changes": params.changes})
     open_call.item = item
     open_call.looks = {**looks_to_keep(item, state.looks), **open_call.looks}
-    open_call.content = file_change_call(item, "running", looks_for_call(state, call_id)).content
+    call = file_change_call(item, "running", looks_for_call(state, call_id))
+    open_call.content = call.content or ()
     # Each character that the model writes allows some bytes of updates (`EARNED_PER_BYTE`).
     open_call.diff_budget.earn(sum(len(change.diff) for change in item.changes) + OVERHEAD_BYTES)
     open_call.unsent_diff_bytes = OVERHEAD_BYTES + size_of(open_call.content)
@@ -134,15 +131,17 @@ def flush_changes(state: SessionState, call_id: str, open_call: OpenCall) -> Ses
         return ()
     open_call.diff_budget.spend(open_call.unsent_diff_bytes, state.now)
     open_call.unsent_diff_bytes = 0
-    return (changes_update(call_id, item, open_call.content, looks_for_call(state, call_id)),)
+    changes = file_changes(item, looks_for_call(state, call_id))
+    places = [place for change in changes for place in change.locations()]
+    return (ToolCallChanged(id=call_id, content=list(open_call.content), locations=places),)
 
 
-def _begin_item(state: SessionState, item: ToolItem) -> Call:
+def _begin_item(state: SessionState, item: ToolItem) -> ToolCallAnnounced:
     """Note that an item runs; return its tool call."""
     open_call = state.open_calls.setdefault(id_of(item), OpenCall())
     open_call.looks = {**looks_to_keep(item, state.looks), **open_call.looks}
     call = call_of(state, item, "running")
-    open_call.item, open_call.content = item, call.content
+    open_call.item, open_call.content = item, call.content or ()
     if isinstance(item, models.CommandExecutionThreadItem):
         open_call.above = command_content(item, limit=_ABOVE_LIMIT)
     elif isinstance(item, models.McpToolCallThreadItem):
@@ -236,12 +235,16 @@ def call_started(state: SessionState, item: ToolItem) -> SessionEvents:
         return ()
     has_approval = id_of(item) in state.open_calls  # nothing else opens a call before its item
     call = _begin_item(state, item)
+    call.terminal = _terminal(state, item, begins=True)
+    call.stoppable = _stoppable(state, item, runs=True)
     was_announced = call.id in state.announced
     state.announced[call.id] = None
-    terminal, stoppable = _terminal(state, item, begins=True), _stoppable(state, item, runs=True)
-    if was_announced:
-        return (as_update(call, terminal, with_status=not has_approval, stoppable=stoppable),)
-    return (as_tool_call(call, terminal, stoppable=stoppable),)
+    if not was_announced:
+        return (call,)
+    update = _as_update(call)
+    if has_approval:
+        update.status = None
+    return (update,)
 
 
 def call_completed(state: SessionState, item: ToolItem) -> SessionEvents:
@@ -255,24 +258,30 @@ def call_completed(state: SessionState, item: ToolItem) -> SessionEvents:
     call = call_of(state, item, over_or_cut_off(item), _streamed(open_call))
     state.open_calls.pop(call_id, None)
     if call.id in state.cancelled_calls and call.status == "failed":
-        call = replace(call, status="cancelled")  # the cancel made it fail
-    terminal = _terminal(state, item, output=_unsent(item, open_call), ended=True)
-    if call.id in state.announced:
-        with_content = not _client_has_diffs(open_call, call)
-        stoppable = _stoppable(state, item, runs=False)
-        return (as_update(call, terminal, with_content=with_content, stoppable=stoppable),)
-    state.announced[call.id] = None
-    return _announced_whole(state, item, call, terminal)
+        call.status = "cancelled"  # the cancel made it fail
+    if call.id not in state.announced:
+        return _announced_whole(state, item, call, open_call)
+    update = _as_update(call)
+    update.terminal = _terminal(state, item, output=_unsent(item, open_call), ended=True)
+    update.stoppable = _stoppable(state, item, runs=False)
+    if _client_has_diffs(open_call, call):
+        update.content = None
+    return (update,)
 
 
-def _client_has_diffs(open_call: OpenCall | None, call: Call) -> bool:
+def _as_update(call: ToolCallAnnounced) -> ToolCallChanged:
+    """Return a change with all fields of a tool call: a permission request may have changed any."""
+    return ToolCallChanged(**{name: getattr(call, name) for name in names_of(ToolCallChanged)})
+
+
+def _client_has_diffs(open_call: OpenCall | None, call: ToolCallAnnounced) -> bool:
     """Return whether the client has the content of a file change: its diffs may be megabytes."""
     return (
         open_call is not None
         and isinstance(open_call.item, models.FileChangeThreadItem)
         and not open_call.was_asked
         and not open_call.unsent_diff_bytes
-        and list(open_call.content) == list(call.content)
+        and list(open_call.content) == list(call.content or ())
     )
 
 
@@ -283,8 +292,10 @@ def _background_completed(
     call_id = id_of(item)
     del state.background[call_id]
     if not state.features.agent_terminals:
-        return notice_events(*background_end(item))
-    terminal = terminal_state(item, ended=True)
+        how = "" if item.exit_code is None else f" with exit code {item.exit_code}"
+        title = f"A command in the background has ended{how}"
+        return notice_events(title, "info", script_of(item.command))
+    terminal = _terminal(state, item, ended=True)
     ended = ToolCallChanged(id=call_id, terminal=terminal, stoppable=False)
     if item.aggregated_output is None:
         return (ended,)
@@ -295,10 +306,7 @@ def _background_completed(
 def show_history_call(state: SessionState, item: ToolItem) -> SessionEvents:
     """Show an item of the history, in its last state, with one announcement. A client of Zed's
     convention, which reads output from updates only, gets an update, too."""
-    call = call_of(state, item, over_or_cut_off(item))
-    state.announced[call.id] = None
-    terminal = _terminal(state, item, output=_unsent(item, None), ended=True)
-    return _announced_whole(state, item, call, terminal)
+    return _announced_whole(state, item, call_of(state, item, over_or_cut_off(item)), None)
 
 
 def approval_settled(
@@ -395,22 +403,21 @@ def _in_background(state: SessionState, open_call: OpenCall) -> SessionEvent:
     state.background[id_of(item)] = item
     if state.features.agent_terminals:
         return ToolCallChanged(id=id_of(item), status="completed", stoppable=False)
-    call = call_of(state, item, "running", _streamed(open_call))
-    content = [*call.content, TextBlock(background_line(item))]
-    call = replace(call, status="completed", content=content)
-    return as_update(call, _terminal(state, item, ended=True))
+    update = _as_update(call_of(state, item, "running", _streamed(open_call)))
+    process = inline(item.process_id or "")
+    line = f"Runs on in the background. `/ps` lists what does, `/stop {process}` ends it."
+    update.status, update.content = "completed", [*(update.content or ()), TextBlock(line)]
+    update.terminal = _terminal(state, item, ended=True)
+    return update
 
 
 def _cut_off(state: SessionState, tool_call_id: str, open_call: OpenCall) -> SessionEvent:
     item = open_call.item
     if item is None:
         return _status(tool_call_id, "failed")
-    call = call_of(state, item, "cut_off", _streamed(open_call))
-    update = as_update(
-        call,
-        _terminal(state, item, ended=not _keeps_terminal(state, item)),
-        stoppable=_stoppable(state, item, runs=False),
-    )
+    update = _as_update(call_of(state, item, "cut_off", _streamed(open_call)))
+    update.terminal = _terminal(state, item, ended=not _keeps_terminal(state, item))
+    update.stoppable = _stoppable(state, item, runs=False)
     if isinstance(item, models.FileChangeThreadItem):
         # The content as last shown: files are not read at the end of a turn.
         update.content = [*open_call.content, TextBlock(UNFINISHED)]
@@ -423,12 +430,13 @@ def _streamed(open_call: OpenCall | None) -> str | None:
 
 
 def _announced_whole(
-    state: SessionState, item: ToolItem, call: Call, terminal: TerminalState | None
+    state: SessionState, item: ToolItem, call: ToolCallAnnounced, open_call: OpenCall | None
 ) -> SessionEvents:
-    first = as_tool_call(call, _terminal(state, item, begins=True, output=""))
-    if terminal is None:
-        return (first,)
-    return (first, ToolCallChanged(id=call.id, terminal=terminal))
+    """Announce a tool call that has ended; then end its terminal, with all output."""
+    state.announced[call.id] = None
+    call.terminal = _terminal(state, item, begins=True, output="")
+    terminal = _terminal(state, item, output=_unsent(item, open_call), ended=True)
+    return (call,) if terminal is None else (call, ToolCallChanged(id=call.id, terminal=terminal))
 
 
 def _unsent(item: ToolItem, open_call: OpenCall | None) -> str | None:
@@ -457,9 +465,21 @@ def _terminal(
     output: str | None = None,
     ended: bool = False,
 ) -> TerminalState | None:
-    if state.features.shows_terminals and isinstance(item, models.CommandExecutionThreadItem):
-        return terminal_state(item, begins=begins, output=output, ended=ended)
-    return None
+    """Return the change of the terminal that shows a command; None: no change, or no terminal.
+
+    If the terminal ``begins``, any output, even an empty one, replaces what the client has kept.
+    """
+    if not state.features.shows_terminals or not (begins or output or ended):
+        return None
+    if not isinstance(item, models.CommandExecutionThreadItem):
+        return None
+    return TerminalState(
+        tool_call_id(item.id),
+        cwd=item.cwd if begins else None,
+        command=visible(item.command, multiline=True) if begins else None,
+        output=output if begins else output or None,
+        exit=TerminalExit(item.exit_code) if ended else None,
+    )
 
 
 def _stoppable(state: SessionState, item: ToolItem, *, runs: bool) -> bool | None:
