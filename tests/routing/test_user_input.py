@@ -9,26 +9,34 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codex_acp.acp.form_answers import InvalidContent
 from codex_acp.routing.display import is_plain
-from codex_acp.routing.elicitations import UserInputForm, user_input_answers, user_input_form
+from codex_acp.routing.elicitations import (
+    FormElicitation,
+    UserInputForm,
+    reply_to,
+    user_input_elicitation,
+)
 from codex_acp.routing.forms import Unrepresentable
 from codex_acp.wire.codec import encode
 from tests.routing.form_samples import params, question, written
 
 
 def form_of(*questions: dict[str, Any]) -> UserInputForm:
-    form = user_input_form(params(*questions))
-    assert isinstance(form, UserInputForm), form
-    return form
+    asked = user_input_elicitation(params(*questions))
+    assert isinstance(asked, FormElicitation)
+    assert isinstance(asked.form, UserInputForm)
+    assert asked.message == "\n".join(each["question"] for each in questions)
+    return asked.form
 
 
 def answers(form: UserInputForm, content: dict[str, object] | None) -> Any:
-    """The answers as Codex reads them, or the problems."""
-    found = user_input_answers(form, content)
-    if isinstance(found, InvalidContent):
-        return found.sentences()
-    value = json.loads(encode(found))
+    """The answers as Codex reads them, or the problem."""
+    asked = FormElicitation(form, None, "")
+    reply = reply_to(asked, {"action": "accept", "content": content})
+    if reply.problem is not None:
+        assert reply.how == "declined"
+        return reply.problem
+    value = json.loads(encode(reply.result))
     return {name: answer["answers"] for name, answer in value["answers"].items()}
 
 
@@ -84,7 +92,6 @@ def test_the_words_of_the_model_are_made_visible() -> None:
     assert shown["a\u202e"]["oneOf"] == [option]
     assert shown["b"]["title"] == "b"
     assert shown["b"]["oneOf"] == [{"const": "L", "title": "L"}]
-    assert form.texts == ("q\u202e\nr", "q")
 
 
 def test_the_field_for_other_words_never_collides_with_a_question() -> None:
@@ -111,7 +118,7 @@ def test_the_field_for_other_words_never_collides_with_a_question() -> None:
     ],
 )
 def test_2_5_what_cannot_be_asked_says_why(questions: list[dict[str, Any]], why: str) -> None:
-    refused = user_input_form(params(*questions))
+    refused = user_input_elicitation(params(*questions))
     assert isinstance(refused, Unrepresentable)
     assert why in refused.reason
     assert is_plain(refused.reason)
@@ -148,19 +155,20 @@ def test_answers_are_the_label_then_the_own_words(
 @pytest.mark.parametrize(
     ("content", "problem"),
     [
-        (None, "'size' is required"),
-        ({}, "'size' is required"),
-        ({"size": "M"}, "'size' must be one of its choices"),
-        ({"size": "L", "color": "green"}, "'color' must be one of its choices"),
-        ({"size": ["L"]}, "'size' must be one of its choices"),
-        ({"size": "L", "name": 5}, "'name' must be text"),
+        (None, '"size" is required'),
+        ({}, '"size" is required'),
+        ({"size": "M"}, '"size" must be one of its choices'),
+        ({"size": "L", "color": "green"}, '"color" must be one of its choices'),
+        ({"size": ["L"]}, '"size" must be one of its choices'),
+        ({"size": "L", "name": 5}, '"name" must be text'),
         ({"size": "L", "size_other": "XL"}, "1 field the form does not have"),
     ],
 )
 def test_2_5_answers_that_do_not_fit_are_not_passed_on(
     content: dict[str, object] | None, problem: str
 ) -> None:
-    assert answers(form_of(COLOR, SIZE, NAME), content) == (problem,)
+    said = f"the answer does not fit the form: {problem}"
+    assert answers(form_of(COLOR, SIZE, NAME), content) == said
 
 
 def test_no_options_in_the_list_is_a_question_for_free_words() -> None:

@@ -21,7 +21,6 @@ Sources: ``CreateElicitationRequest`` of ``schema/acp``; ``McpServerElicitationR
 from __future__ import annotations
 
 from dataclasses import InitVar, dataclass
-from functools import partial
 from typing import (
     TYPE_CHECKING,
     Any,
@@ -51,7 +50,7 @@ from codex_acp.routing.display import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from codex_acp.acp.capabilities import ClientFeatures
     from codex_acp.acp.form_answers import Field, Form
@@ -79,63 +78,6 @@ class UserInputForm:
     schema: Form
     """Sent with ``elicitation/create``; the answer is checked against it."""
     questions: tuple[QuestionFields, ...]
-    texts: tuple[str, ...]
-    """Texts of the questions, as the model wrote them."""
-
-
-def user_input_form(
-    params: models.ToolRequestUserInputParams,
-) -> UserInputForm | forms.Unrepresentable:
-    """Return the questions as a form, or why ACP cannot carry them."""
-    questions = params.questions
-    if not questions:
-        return forms.Unrepresentable("it asks no question")
-    for question in questions:
-        if question.is_secret:
-            label = forms.field_label(question.id)
-            return forms.Unrepresentable(
-                f"its question {label} asks for a secret, which an ACP form must not"
-            )
-    ids = [question.id for question in questions]
-    if len(set(ids)) != len(ids):
-        return forms.Unrepresentable("two of its questions have the same id")
-    fields: dict[str, Field] = {}
-    fields_of_questions: list[QuestionFields] = []
-    for question in questions:
-        choices = forms.distinct(
-            forms.FormChoice(option.label, option.label, option.description or None)
-            for option in question.options or ()
-        )
-        if choices is None:
-            label = forms.field_label(question.id)
-            return forms.Unrepresentable(f"its question {label} offers one label with two meanings")
-        fields_of_questions.append(_add_fields(question, choices, fields, {*ids, *fields}))
-    required = [names.id for names in fields_of_questions if names.text is None]
-    schema: Form = {"type": "object", "properties": fields}
-    if required:
-        schema["required"] = required
-    reason = too_large(schema)
-    if reason is not None:
-        return forms.Unrepresentable(reason)
-    return UserInputForm(schema, tuple(fields_of_questions), tuple(q.question for q in questions))
-
-
-def user_input_answers(
-    form: UserInputForm, content: Mapping[str, object] | None
-) -> models.ToolRequestUserInputResponse | InvalidContent:
-    """Convert the content of an accepting answer to Codex's response. Every question has an entry,
-    which lists the chosen label and the text as typed, as far as the person gave them. An empty
-    text counts as not given."""
-    checked = validate(form.schema, content)
-    if isinstance(checked, InvalidContent):
-        return checked
-    answers = {}
-    for names in form.questions:
-        label = checked.value.get(names.choice) if names.choice is not None else None
-        text = checked.value.get(names.text) if names.text is not None else None
-        texts = [part for part in (label, text or None) if isinstance(part, str)]
-        answers[names.id] = models.ToolRequestUserInputAnswer(answers=texts)
-    return models.ToolRequestUserInputResponse(answers=answers)
 
 
 def _add_fields(
@@ -258,12 +200,40 @@ def user_input_elicitation(
     params: models.ToolRequestUserInputParams, *, waits: bool = True
 ) -> FormElicitation | forms.Unrepresentable:
     """Return the model's questions as a form, or why ACP cannot carry them."""
-    if any(question.id.startswith(classes.APPROVAL_QUESTION) for question in params.questions):
+    questions = params.questions
+    if any(question.id.startswith(classes.APPROVAL_QUESTION) for question in questions):
         return forms.Unrepresentable("it claims to be an approval, which is never asked as a form")
-    form = user_input_form(params)
-    if isinstance(form, forms.Unrepresentable):
-        return form
-    return FormElicitation(form, None, "\n".join(form.texts), waits)
+    if not questions:
+        return forms.Unrepresentable("it asks no question")
+    for question in questions:
+        if question.is_secret:
+            label = forms.field_label(question.id)
+            return forms.Unrepresentable(
+                f"its question {label} asks for a secret, which an ACP form must not"
+            )
+    ids = [question.id for question in questions]
+    if len(set(ids)) != len(ids):
+        return forms.Unrepresentable("two of its questions have the same id")
+    fields: dict[str, Field] = {}
+    fields_of_questions: list[QuestionFields] = []
+    for question in questions:
+        choices = forms.distinct(
+            forms.FormChoice(option.label, option.label, option.description or None)
+            for option in question.options or ()
+        )
+        if choices is None:
+            label = forms.field_label(question.id)
+            return forms.Unrepresentable(f"its question {label} offers one label with two meanings")
+        fields_of_questions.append(_add_fields(question, choices, fields, {*ids, *fields}))
+    required = [names.id for names in fields_of_questions if names.text is None]
+    schema: Form = {"type": "object", "properties": fields}
+    if required:
+        schema["required"] = required
+    reason = too_large(schema)
+    if reason is not None:
+        return forms.Unrepresentable(reason)
+    form = UserInputForm(schema, tuple(fields_of_questions))
+    return FormElicitation(form, None, "\n".join(q.question for q in questions), waits)
 
 
 def _claims_approval(meta: object) -> bool:
@@ -358,19 +328,20 @@ def _accepted(
         # A page asks for no content: what a client adds is dropped.
         return ElicitationReply(_mcp_response("accept", None), "accepted", None, _SEAL)
     form = elicitation.form
-    if isinstance(form, UserInputForm):
-        answers = user_input_answers(form, content)
-        if not isinstance(answers, InvalidContent):
-            return ElicitationReply(answers, "accepted", None, _SEAL)
-        invalid = answers
-    else:
-        checked = validate(form.schema, content)
-        if not isinstance(checked, InvalidContent):
-            response = _mcp_response("accept", checked.value)
-            return ElicitationReply(response, "accepted", None, _SEAL)
-        invalid = checked
-    problems = "; ".join(invalid.sentences(forms.field_label))
-    return declined(elicitation, f"the answer does not fit the form: {problems}")
+    checked = validate(form.schema, content)
+    if isinstance(checked, InvalidContent):
+        problems = "; ".join(checked.sentences(forms.field_label))
+        return declined(elicitation, f"the answer does not fit the form: {problems}")
+    if not isinstance(form, UserInputForm):
+        return ElicitationReply(_mcp_response("accept", checked.value), "accepted", None, _SEAL)
+    answers = {}  # of every question: the chosen label and the typed text, if there are some
+    for names in form.questions:
+        label = checked.value.get(names.choice) if names.choice is not None else None
+        text = checked.value.get(names.text) if names.text is not None else None
+        texts = [part for part in (label, text or None) if isinstance(part, str)]
+        answers[names.id] = models.ToolRequestUserInputAnswer(answers=texts)
+    response = models.ToolRequestUserInputResponse(answers=answers)
+    return ElicitationReply(response, "accepted", None, _SEAL)
 
 
 def _negative(
@@ -405,24 +376,23 @@ def elicitation_for(
 ) -> AskedElicitation | Unaskable:
     """Return the elicitation in the mode that was wanted, or why ``client`` cannot be asked."""
     can_ask, ability = client.elicitation_form, "show forms"
-    make: Callable[[], AskedElicitation | forms.Unrepresentable | RefusedUrl]
+    elicitation: AskedElicitation | forms.Unrepresentable | RefusedUrl
     match wanted:
         case classes.McpForm(params=form):
             question = f"{server_name(_server_of(form))} asks: {_cut(form.message)}"
-            make = partial(form_elicitation, form)
+            elicitation = form_elicitation(form)
         case classes.McpUrl(params=page):
             question = f"{server_name(_server_of(page))} wants a page opened: {_cut(page.url)}"
             can_ask, ability = client.elicitation_url, "open pages for an agent"
-            make = partial(url_elicitation, page)
+            elicitation = url_elicitation(page)
         case classes.UserInput(request=request):
             questions = request.params.questions
             question = f"Codex asks: {'; '.join(_cut(each.question) for each in questions)}"
-            make = partial(user_input_elicitation, request.params)
+            elicitation = user_input_elicitation(request.params)
         case _:
             assert_never(wanted)
     if not can_ask:
         return Unaskable(f"this client cannot {ability}. {question}")
-    elicitation = make()
     if isinstance(elicitation, forms.Unrepresentable | RefusedUrl):
         return Unaskable(f"{elicitation.reason}. {question}")
     return elicitation

@@ -230,11 +230,21 @@ require_possible("codex_acp/routing/table.py", TABLES, FIELD_TYPES)
 def route(request: ServerRequest, context: RoutingContext) -> Route:
     """Return the route of one request (contract 1.1)."""
     classified = classes.classify(request, context.items)
+    thread_id = asking_thread(request)
+    # The session of the thread, or of its nearest ancestor that has one (contract 3.9).
+    lineage = () if thread_id is None else (thread_id, *context.items.ancestors_of(thread_id))
+    session_id = next((thread for thread in lineage if thread in context.sessions), None)
+    if isinstance(classified, classes.Refused | classes.ProgramOnly):
+        return Decline(request, visible(classified.reason), session_id)
+    if session_id is None or thread_id is None:
+        return Decline(request, "no open session holds the thread that asks", session_id)
     match classified:
-        case classes.Refused() | classes.ProgramOnly():
-            return _decline(request, visible(classified.reason), context)
         case classes.McpForm() | classes.McpUrl() | classes.UserInput():
-            return _elicitation(classified, context)
+            form_or_url = elicitation_for(classified, context.client)
+            if isinstance(form_or_url, Unaskable):
+                return Decline(request, form_or_url.reason, session_id)
+            turn_id = getattr(request.params, "turn_id", None)
+            return Elicitation(request, session_id, thread_id, turn_id, form_or_url)
         case (
             classes.CommandApproval()
             | classes.FileChangeApproval()
@@ -244,12 +254,12 @@ def route(request: ServerRequest, context: RoutingContext) -> Route:
             | classes.LegacyCommandApproval()
             | classes.LegacyPatchApproval()
         ):
-            return _approval(classified, context)
+            approval = _approval(classified, session_id, thread_id, context)
+            if isinstance(approval, str):
+                return Decline(request, approval, session_id)
+            return approval
         case _:
             assert_never(classified)
-
-
-# --- building the three routes -----------------------------------------------------------------
 
 
 def form_of_questions(questions: AsyncQuestions, context: RoutingContext) -> Elicitation | None:
@@ -264,33 +274,20 @@ def form_of_questions(questions: AsyncQuestions, context: RoutingContext) -> Eli
     return Elicitation(questions, session_id, thread_id, questions.params.turn_id, form)
 
 
-def _session_of(thread_id: str | None, context: RoutingContext) -> str | None:
-    """Return the open session that a thread or one of its ancestors has (contract 3.9)."""
-    if thread_id is None:
-        return None
-    lineage = (thread_id, *context.items.ancestors_of(thread_id))
-    return next((thread for thread in lineage if thread in context.sessions), None)
-
-
-def _decline(request: ServerRequest, reason: str, context: RoutingContext) -> Decline:
-    return Decline(request, reason, _session_of(asking_thread(request), context))
-
-
-def _approval(approval: classes.ApprovalRequest, context: RoutingContext) -> Route:
-    request = approval.request
-    thread_id = asking_thread(request)
-    session_id = _session_of(thread_id, context)
-    if session_id is None or thread_id is None:
-        return _decline(request, "no open session holds the thread that asks", context)
+def _approval(
+    approval: classes.ApprovalRequest, session_id: str, thread_id: str, context: RoutingContext
+) -> Approval | str:
+    """Return the route that asks a person, or why the request is declined."""
     grants = offered_grants(approval)
     if not any(allows(grant) for grant in grants.grants):
-        return _decline(request, "Codex offers no way to allow it", context)
-    turn_id = getattr(request.params, "turn_id", None) or context.items.running_turn(thread_id)
+        return "Codex offers no way to allow it"
+    turn_id = getattr(approval.request.params, "turn_id", None)
+    turn_id = turn_id or context.items.running_turn(thread_id)
     if turn_id is None:
-        return _decline(request, "Codex asks for an approval without a turn", context)
+        return "Codex asks for an approval without a turn"
     differing = unshowable(approval, context.looks)
     if differing is not None:
-        return _decline(request, visible(differing), context)
+        return visible(differing)
     _, _, item_id, part = place_of(approval)  # the part of the item that asks, if it has several
     sub_agent = thread_id if thread_id != session_id else None
     call_id, looks = tool_call_id(item_id, part, sub_agent), context.looks
@@ -308,16 +305,3 @@ def _approval(approval: classes.ApprovalRequest, context: RoutingContext) -> Rou
         announcement=announcement(update, announced_content(approval, update, looks)),
         looks=looks,
     )
-
-
-def _elicitation(classified: classes.ElicitationRequest, context: RoutingContext) -> Route:
-    request = classified.request
-    thread_id = asking_thread(request)
-    session_id = _session_of(thread_id, context)
-    if session_id is None or thread_id is None:
-        return _decline(request, "no open session holds the thread that asks", context)
-    form_or_url = elicitation_for(classified, context.client)
-    if isinstance(form_or_url, Unaskable):
-        return _decline(request, form_or_url.reason, context)
-    turn_id = getattr(request.params, "turn_id", None)
-    return Elicitation(request, session_id, thread_id, turn_id, form_or_url)
