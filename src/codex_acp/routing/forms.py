@@ -268,11 +268,9 @@ def _property(name: str, source: models.McpElicitationPrimitiveSchema) -> Field:
         case models.McpElicitationStringSchema():
             field = _string(where, source)
         case models.McpElicitationNumberSchema():
-            field = _integer(where, source) if source.type == "integer" else _number(where, source)
+            field = _number(where, source)
         case models.McpElicitationBooleanSchema():
             field = {"type": "boolean"}
-            if source.default is not None:
-                field["default"] = source.default
         case (
             models.McpElicitationUntitledSingleSelectEnumSchema()
             | models.McpElicitationTitledSingleSelectEnumSchema()
@@ -286,6 +284,14 @@ def _property(name: str, source: models.McpElicitationPrimitiveSchema) -> Field:
             field = _several_choices(where, source)
         case _:
             assert_never(source)
+    # A default is only a suggestion: it is left out if it does not fit, or if a person would send
+    # an invisible character with it.
+    default = source.default
+    if isinstance(source, models.McpElicitationStringSchema) and default is not None:
+        default = default if is_plain(str(default), multiline=True) else None
+    if default is not None and misfit(field, default) is None:
+        is_integer = field["type"] == "integer"
+        field["default"] = int(default) if is_integer and isinstance(default, float) else default
     if source.title is not None:
         field["title"] = visible(source.title)
     elif not is_plain(name):
@@ -315,47 +321,27 @@ def _string(where: str, source: models.McpElicitationStringSchema) -> Field:
             field["format"] = source.format
         case _:
             assert_never(source.format)
-    # A default is only a suggestion: it is left out if it does not fit, or if a person would send
-    # an invisible character with it.
-    default = source.default
-    if default is not None and misfit(field, default) is None and is_plain(default, multiline=True):
-        field["default"] = default
     return field
 
 
 def _number(where: str, source: models.McpElicitationNumberSchema) -> Field:
-    field: Field = {"type": "number"}
-    _require_finite(where, source)
-    _require_order(where, "minimum", source.minimum, "maximum", source.maximum)
-    if source.minimum is not None:
-        field["minimum"] = source.minimum
-    if source.maximum is not None:
-        field["maximum"] = source.maximum
-    if source.default is not None and misfit(field, source.default) is None:
-        field["default"] = source.default
-    return field
-
-
-def _integer(where: str, source: models.McpElicitationNumberSchema) -> Field:
-    """Return an integer field; its bounds are rounded inwards, to integers that ACP can carry."""
-    field: Field = {"type": "integer"}
-    _require_finite(where, source)
-    low = MIN_INTEGER if source.minimum is None else max(math.ceil(source.minimum), MIN_INTEGER)
-    high = MAX_INTEGER if source.maximum is None else min(math.floor(source.maximum), MAX_INTEGER)
-    _require_order(where, "minimum", low, "maximum", high)
-    if low != MIN_INTEGER:
-        field["minimum"] = low
-    if high != MAX_INTEGER:
-        field["maximum"] = high
-    if source.default is not None and misfit(field, source.default) is None:
-        field["default"] = int(source.default)
-    return field
-
-
-def _require_finite(where: str, source: models.McpElicitationNumberSchema) -> None:
-    for keyword, bound in (("minimum", source.minimum), ("maximum", source.maximum)):
+    """Return a field for a number. The bounds of an integer are rounded inwards, to integers that
+    ACP can carry."""
+    low, high = source.minimum, source.maximum
+    for keyword, bound in (("minimum", low), ("maximum", high)):
         if bound is not None and not math.isfinite(bound):
             raise LossError(f"{where} has a {keyword} that is no finite number")
+    is_integer = source.type == "integer"
+    if is_integer:
+        low = MIN_INTEGER if low is None else max(math.ceil(low), MIN_INTEGER)
+        high = MAX_INTEGER if high is None else min(math.floor(high), MAX_INTEGER)
+    _require_order(where, "minimum", low, "maximum", high)
+    field: Field = {"type": "integer" if is_integer else "number"}
+    if low is not None and not (is_integer and low == MIN_INTEGER):
+        field["minimum"] = low
+    if high is not None and not (is_integer and high == MAX_INTEGER):
+        field["maximum"] = high
+    return field
 
 
 def _require_order(
@@ -375,8 +361,6 @@ def _single_choice(where: str, source: SingleSelect) -> Field:
         field["oneOf"] = enum_options(choices)
     else:
         field["enum"] = [choice.const for choice in choices]
-    if source.default is not None and misfit(field, source.default) is None:
-        field["default"] = source.default
     return field
 
 
@@ -393,8 +377,6 @@ def _several_choices(where: str, source: MultiSelect) -> Field:
         field["minItems"] = source.min_items
     if source.max_items is not None:
         field["maxItems"] = source.max_items
-    if source.default is not None and misfit(field, source.default) is None:
-        field["default"] = source.default
     return field
 
 
