@@ -173,36 +173,21 @@ class RollingOutput:
     def take(self, now: float, around: int = 0) -> str:
         """Return the end of the output, as long as the budget allows, and note that it was sent."""
         limit = min(TAIL_LIMIT, self.budget.credit - OVERHEAD_BYTES - around)
-        text = self._end_of(limit)
+        text = _last_part("".join(self._pieces), limit)
         self.budget.spend(OVERHEAD_BYTES + around + size_of_text(text), now)
         self.has_unsent = False
         self.was_shown = True
-        return self._with_cut(text)
+        return _with_note(text, self._characters - len(text))
 
-    def tail(self) -> str:
-        """Return the end of the output outside of the budget, for a single update."""
-        return self._with_cut(self._end_of(TAIL_LIMIT))
-
-    def whole(self) -> str:
-        """Return all of the output, or its last `WHOLE_LIMIT` bytes with a note about the cut."""
-        return self._with_cut(self._end_of(WHOLE_LIMIT))
-
-    def _end_of(self, limit: int) -> str:
-        last_pieces: list[str] = []
-        size = 0
-        for piece in reversed(self._pieces):
-            last_pieces.append(piece)
-            size += size_of_text(piece)
-            if size > limit:
-                break
-        return _last_part("".join(reversed(last_pieces)), limit)
-
-    def _with_cut(self, text: str) -> str:
+    def end(self, limit: int = TAIL_LIMIT) -> str:
+        """Return the last ``limit`` bytes of the output, outside of the budget, with a note about
+        the cut."""
+        text = _last_part("".join(self._pieces), limit)
         return _with_note(text, self._characters - len(text))
 
 
 def end_of_output(text: str) -> str:
-    """Cut complete output to its last `WHOLE_LIMIT` bytes, as `RollingOutput.whole` does."""
+    """Cut complete output to its last `WHOLE_LIMIT` bytes, with a note about the cut."""
     end = _last_part(text, WHOLE_LIMIT)
     return _with_note(end, len(text) - len(end))
 

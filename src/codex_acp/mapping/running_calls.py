@@ -171,7 +171,7 @@ def more_output(
     # After each `WHOLE_LIMIT` bytes of output, replace all that the client has kept.
     size_before = output.size - size_of_text(text)
     passes_limit = output.size // WHOLE_LIMIT > size_before // WHOLE_LIMIT
-    return (TerminalOutput(call_id, text, output.tail() if passes_limit else None),)
+    return (TerminalOutput(call_id, text, output.end() if passes_limit else None),)
 
 
 def _running(state: SessionState, call_id: str) -> OpenCall | None:
@@ -329,7 +329,7 @@ def approval_settled(
     elif open_call.output.was_shown and isinstance(
         open_call.item, models.CommandExecutionThreadItem
     ):
-        tail = open_call.output.tail()
+        tail = open_call.output.end()
         update.content = [*open_call.above, *([output_block(tail)] if tail else [])]
     return (update,)
 
@@ -426,7 +426,9 @@ def _cut_off(state: SessionState, tool_call_id: str, open_call: OpenCall) -> Ses
 
 def _streamed(open_call: OpenCall | None) -> str | None:
     """Return the output that was streamed, if there was any."""
-    return open_call.output.whole() if open_call is not None and open_call.output.size else None
+    if open_call is None or not open_call.output.size:
+        return None
+    return open_call.output.end(WHOLE_LIMIT)
 
 
 def _announced_whole(
@@ -451,7 +453,7 @@ def _unsent(item: ToolItem, open_call: OpenCall | None) -> str | None:
         return end_of_output(whole)
     if open_call.output.size > WHOLE_LIMIT:  # the start of the sent output is not kept to compare
         return None
-    sent = open_call.output.whole()
+    sent = open_call.output.end(WHOLE_LIMIT)
     if whole.startswith(sent):
         return whole[len(sent) :]
     return f"{_WHOLE_AGAIN}{end_of_output(whole)}"
