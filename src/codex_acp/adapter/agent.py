@@ -89,7 +89,7 @@ class CodexAgent:
     ) -> None:
         self._app_server = app_server
         self.spawn = spawn = guarded(spawn)
-        self.about: Json = {}  # only a network server adds members to the capabilities
+        self.capability_meta: Json = {}  # only a network server has members to add
         self.ahead = ahead
         self._when_loaded = when_loaded
         self.client: Client = Client(spawn)
@@ -122,7 +122,7 @@ class CodexAgent:
             self._client_name = name or self._client_name
         self._app_server.client_info = codex_client_info(params)
         if self.ahead is not None:
-            self.ahead.introduced(version)
+            self.ahead.note_version(version)
         self.spawn(self._app_server.warm_up)
         return self._login_ways
 
@@ -175,7 +175,7 @@ class CodexAgent:
         if self.ahead is not None:
             self.ahead.start_within(0)  # the history needs the modules, too
         opened = await self.methods.reopen(request, "load", client)
-        answer = self._note_opened(opened._replace(notices=()))
+        answer = self._note_opened(opened._replace(notices=()))  # they are sent before the answer
         self._send_notices(opened)
         if self._services is not None:
             await self._services.send_commands(opened.session_id)
@@ -408,7 +408,7 @@ class AgentMethods(Protocol):
         """Starts a task that may outlive a request."""
 
     @property
-    def about(self) -> Json:
+    def capability_meta(self) -> Json:
         """Members to add to the ``_meta`` of the capabilities, below this package's key."""
 
     def introduce(self, params: Json, version: int) -> LoginWays:

@@ -64,7 +64,7 @@ class AgentInV1(CommonMethods):
 
     def _introduce(self, params: Json) -> Json:
         ways = self._agent.introduce(params, VERSION)
-        return initialize_result(params, ways, self._agent.about)
+        return initialize_result(params, ways, self._agent.capability_meta)
 
     # Sessions.
 

@@ -92,7 +92,7 @@ class AgentInV2(CommonMethods):
     def _introduce(self, params: Json) -> Json:
         as_in_v1 = handshake.params_in_v1(params)
         ways = self._agent.introduce(as_in_v1, handshake.VERSION)
-        return handshake.initialize_result(as_in_v1, ways, self._agent.about)
+        return handshake.initialize_result(as_in_v1, ways, self._agent.capability_meta)
 
     # Sessions.
 

@@ -95,11 +95,11 @@ class BuiltInCommands:
         self,
         inputs: list[models.UserInput],
         skills: Sequence[models.SkillMetadata],
-        first: Callable[[], Awaitable[object]] | None = None,
+        before_message: Callable[[], Awaitable[object]] | None = None,
     ) -> TurnCommand:
-        """Return a message to the model with ``skills``; ``first`` is called before it is sent."""
+        """Return a message to the model with ``skills``, as a command."""
         inputs += [models.SkillUserInput(name=skill.name, path=skill.path) for skill in skills]
-        return TurnCommand("turn/start", None, inputs, first)
+        return TurnCommand("turn/start", None, inputs, before_message)
 
     def _review(self, what: str) -> TurnCommand:
         if what:

@@ -68,7 +68,7 @@ class LoadAhead:
         self._given_up = False
         self._version = 1
 
-    def introduced(self, version: int) -> None:
+    def note_version(self, version: int) -> None:
         """Note the client's version of ACP, and start loading if the client stays idle."""
         self._version = version
         self.start_within(IDLE_SECONDS)

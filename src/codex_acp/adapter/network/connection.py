@@ -74,7 +74,7 @@ class NetworkConnection:
         self.spawn: Spawn = registry.spawn
         """Starts a task that may outlive the connection."""
         self.client: Client = Client(self.spawn)
-        self.about: Json = {"keepSeconds": registry.limits.keep_seconds}
+        self.capability_meta: Json = {"keepSeconds": registry.limits.keep_seconds}
         self.disconnect: Callable[[str], None] = lambda _: None
         """Ends the connection with a reason; set by `Hub.serve`."""
         self._initialized = False

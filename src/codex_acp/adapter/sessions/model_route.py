@@ -65,10 +65,9 @@ class ModelRoute:
                 params = {**params, "modelProvider": provider}
         return await codex.call_raw(method, params)
 
-    def retry_helps(self, thread: dict[str, JsonValue] | None) -> bool:
-        """Return whether to open a stored thread again after a failure: if it was routed to the
-        gateway of an earlier process, which `had_gateway` then notes.
-        """
+    def note_earlier_gateway(self, thread: dict[str, JsonValue] | None) -> bool:
+        """Note in `had_gateway` if a stored thread that could not be opened was routed to the
+        gateway of an earlier process; return whether it was: then `open` can be tried again."""
         provider = None if thread is None else thread.get("modelProvider")
         if self.gateway is not None or self.had_gateway or not isinstance(provider, str):
             return False

@@ -161,7 +161,7 @@ class SessionOpener:
             from codex_acp.adapter.sessions.stored_threads import check_usable
 
             thread = await check_usable(codex, session_id, error)
-            if not self.route.retry_helps(thread):
+            if not self.route.note_earlier_gateway(thread):
                 raise
             return await self._begin(codex, setup, config_read, session_id)
 
@@ -441,7 +441,7 @@ class SessionOpener:
 
                 await stored_threads.raise_if_open_elsewhere(codex, session_id, error)
                 thread = await stored_threads.check_usable(codex, session_id, failure)
-                if self.route.retry_helps(thread):
+                if self.route.note_earlier_gateway(thread):
                     return await self._resume(codex, session_id, setup)
             raise failure from error
 

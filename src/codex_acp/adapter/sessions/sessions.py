@@ -68,7 +68,7 @@ class _Connection:
         self._held = HeldNotifications(codex, None)
         self.threadless: ThreadlessNotifications = ThreadlessNotifications(
             codex,
-            lambda: [sink for each in sessions(self) for sink in each.sinks()],
+            lambda: [each.sink for each in sessions(self)],
             lambda: any(each.may_start_sub_agents() for each in sessions(self)),
         )
         codex.handle_others(self._handle)
@@ -139,10 +139,12 @@ class OpenSession:
             return self.early is not None
         return self.session.prompts.busy or self.session.sub_agents.busy
 
-    def sinks(self) -> list[NotificationSink]:
-        """Return the session's sink for notifications without a thread, in a list."""
+    @property
+    def sink(self) -> NotificationSink:
+        """The session's sink for notifications without a thread."""
         sink = self.held if self.session is None else self.session.thread
-        return [] if sink is None else [sink]
+        assert sink is not None, "until there is a `Session`, notifications are held"
+        return sink
 
 
 class Sessions:
@@ -331,9 +333,10 @@ class Sessions:
         """Return whether the newest connection has the session's thread loaded."""
         opened = self._open[session_id]
         prompts = None if opened.session is None else opened.session.prompts
+        # A prompt that runs needs no resume; while the person reviews its plan, no turn runs.
         busy = prompts is not None and prompts.busy and prompts.reviewing is None
         return (
-            (not opened.unloaded or busy)  # a prompt that runs needs no resume
+            (not opened.unloaded or busy)
             and opened.connection is self._connection
             and not opened.connection.codex.closed
         )
