@@ -9,7 +9,7 @@ from unittest.mock import patch
 import anyio
 
 from codex_acp.acp.capabilities import ClientFeatures
-from codex_acp.adapter.config_options import Config
+from codex_acp.adapter.config_options import Config, ConfigSession
 from codex_acp.codex.connection.answer_bound import AnswerTimes
 from codex_acp.codex.connection.app_server_connection import AppServerConnection
 from codex_acp.jsonrpc.message import JsonValue
@@ -83,6 +83,8 @@ class ConfigBench:
         self._tasks = anyio.create_task_group()
         self._news = anyio.Event()
         features = ClientFeatures(boolean_config_options=booleans)
+        self.opened: ConfigSession | None = None
+        """The session that was opened last."""
         self.config = Config(self._tasks.start_soon, self._send, lambda _: features)
 
     async def __aenter__(self) -> Self:
@@ -127,7 +129,8 @@ class ConfigBench:
                 cwd, how = str(result.get("cwd", "")), more.get("how", "new")
                 config_read = None if how == "new" else CONFIG_READ
                 more["directory"] = self.config.opening(self.codex, cwd, config_read)
-            answer = await self.config.open(thread, self.codex, result, **more)
+            self.opened = await self.config.open(thread, self.codex, result, **more)
+            answer = self.config.answer(thread)
         message = {"jsonrpc": "2.0", "result": {"sessionId": THREAD, **answer}}
         assert problems_of_message("agent", message, "session/new") == []
         return cast("dict[str, Any]", answer)

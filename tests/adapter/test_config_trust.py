@@ -18,9 +18,8 @@ IN_FORCE: dict[str, JsonValue] = {"sandboxPolicy": FULL, "activePermissionProfil
 
 
 def unrestored(bench: ConfigBench) -> str | None:
-    session = bench.config.find(THREAD)
-    assert session is not None
-    return session.unrestored
+    assert bench.opened is not None
+    return bench.opened.unrestored
 
 
 async def test_7_2_what_is_restored_is_what_is_configured() -> None:

@@ -141,8 +141,8 @@ class Config:
         source: str | None = None,
         restore: dict[str, JsonValue] | None = None,
         first_mode: str | None = None,
-    ) -> dict[str, JsonValue]:
-        """Return ``modes`` and ``configOptions`` for the answer, as JSON, without protocol models.
+    ) -> ConfigSession:
+        """Return the settings of a session that is opened; `answer` makes its answer of them.
 
         ``result`` is Codex's answer to ``thread/start``, ``thread/resume`` or ``thread/fork``;
         ``directory`` comes from `opening`. A fork takes over the settings of its ``source``, if
@@ -162,7 +162,7 @@ class Config:
             session.first_mode_notices = await self._set_first_mode(session, first_mode)
         seconds = NEW_WAIT_SECONDS if how == "new" else WAIT_SECONDS
         await _wait(seconds, catalogues.done, directory.done)
-        return self.answer(session_id)
+        return session
 
     async def moved(self, session_id: str, codex: AppServerConnection, result: JsonValue) -> None:
         """Move an open session whose thread was resumed (``result``) on another connection. If the
@@ -191,7 +191,8 @@ class Config:
             self._kept_choices[session_id] = _Choices(session.settings.tier, session.chosen)
 
     def answer(self, session_id: str) -> dict[str, JsonValue]:
-        """Return what `open` returns, for one more client of an open session."""
+        """Return ``modes`` and ``configOptions`` of an open session for a client, as JSON, without
+        protocol models; nothing for a session that is not open."""
         session = self._sessions.get(session_id)
         if session is None:
             return {}
@@ -199,10 +200,6 @@ class Config:
         modes = options[_MODE_INDEX]
         session.sent_mode, session.sent_modes = modes.current, frozenset(modes.values)
         return {"modes": mode_state(modes), "configOptions": [*map(option_json, options)]}
-
-    def find(self, session_id: str) -> ConfigSession | None:
-        """Return the settings of a session; None if it is not open."""
-        return self._sessions.get(session_id)
 
     async def _set_first_mode(self, session: ConfigSession, mode: str) -> tuple[str, ...]:
         """Set the mode that the environment gives to a new session. Returns a notice for the

@@ -78,7 +78,7 @@ class HandOver:
         return (
             opened.may_start_sub_agents()
             or self._preconditions.is_waiting(session_id)
-            or (session is not None and (session.prompts.busy or bool(session.state.background)))
+            or (session is not None and bool(session.state.background))
         )
 
 

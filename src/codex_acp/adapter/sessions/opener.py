@@ -320,8 +320,6 @@ class SessionOpener:
             except RpcError:
                 opened.unloaded = True  # run no turn with more rights than the person chose
                 raise
-            except CodexAcpError as error:
-                logger.warning("session %s: its settings are not known: %s", session_id, error)
 
     async def store_unprompted(self, session_id: str) -> None:
         """Have Codex store an open session that was never prompted; bounded, never fails. No effect
@@ -372,23 +370,17 @@ class SessionOpener:
     ) -> OpeningResult:  # fmt: skip
         defaults = self._app_server.defaults
         first_mode = defaults.mode if defaults is not None and how == "new" else None
-        try:
-            answer = await self._config.open(
-                session_id, codex, result, how=how, directory=directory, source=source,
-                restore=restore, first_mode=first_mode,
-            )  # fmt: skip
-        except CodexAcpError as error:  # Codex has just ended: the first prompt reports the loss
-            logger.warning("session %s: its settings are not known: %s", session_id, error)
-            answer = {}
-        session = self._config.find(session_id)
-        unrestored = None if session is None else session.unrestored
+        session = await self._config.open(
+            session_id, codex, result, how=how, directory=directory, source=source,
+            restore=restore, first_mode=first_mode,
+        )  # fmt: skip
+        unrestored = session.unrestored
         if how == "new" and directory.config_read is None:
             unrestored = "it does not tell what is configured"
         notices = (*setup.notices, *_notices(directory, unrestored, linked_instructions(result)))
         if defaults is not None:
-            mode_notices = () if session is None else session.first_mode_notices
-            notices = (*defaults.notices, *mode_notices, *notices)
-        return OpeningResult(session_id, how, answer, notices)
+            notices = (*defaults.notices, *session.first_mode_notices, *notices)
+        return OpeningResult(session_id, how, self._config.answer(session_id), notices)
 
     def with_defaults(self, from_client: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
         """Return the params of a thread: the client's, and the defaults of this agent."""
