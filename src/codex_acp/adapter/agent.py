@@ -529,10 +529,6 @@ class CommonMethods:
         """Return this version's answer to ``session/new`` and ``session/fork``."""
         return answer
 
-    @abstractmethod
-    async def session_status(self, request: Any) -> Any:
-        """Answer ``session/status`` with `AgentMethods.session_state`."""
-
     # The connection.
 
     async def initialize(self, request: object) -> Any:
@@ -593,6 +589,11 @@ class CommonMethods:
         return None if own_agent is None else self._row(name, lambda _: own_agent.logins.log_out())
 
     # Sessions.
+
+    async def session_status(self, request: Any) -> Any:
+        """Answer ``session/status``, without the state, which v1 lacks."""
+        state = await self._agent.session_state(request.session_id)
+        return self._answer("SessionStatus", {"status": "saved" if state is None else "open"})
 
     async def new_session(self, request: NewSession) -> Any:
         opened = await self._agent.new_session(request)

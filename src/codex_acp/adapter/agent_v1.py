@@ -78,11 +78,6 @@ class AgentInV1(CommonMethods):
 
         return answer
 
-    async def session_status(self, request: v1.SessionStatusRequest) -> Any:
-        """Answer ``session/status``, without the state, which v1 lacks."""
-        state = await self._agent.session_state(request.session_id)
-        return self._answer("SessionStatus", {"status": "saved" if state is None else "open"})
-
     async def set_config_option(self, request: v1.SetSessionConfigOptionRequest) -> Any:
         from codex_acp.mapping.options import option_json
 

@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, cast
 
 from codex_acp._json import list_at, text_at, value_at
+from codex_acp.adapter.sessions.model_route import configuration
 from codex_acp.adapter.sessions.opener import OpeningResult, SessionOpener, Setup
 from codex_acp.adapter.sessions.opening_errors import not_open, refused_call, unknown_session
 from codex_acp.adapter.sessions.session_locks import acquire_within
@@ -126,7 +127,7 @@ class SessionMethods:
             remember_secrets(secrets_in(servers))
             codex = await self._opener.codex()
             of_defaults = given_servers(self._opener.with_defaults({}))
-            configured = await _configured(codex, cwd)
+            configured = configured_servers(await configuration(codex, cwd))
             kept, notices = without_clashes(servers, configured | of_defaults)
         params = thread_params(cwd, directories, kept, stored=stored)
         cancels = value_at(plain(request.meta), META_KEY, "cancelElsewhere") is True
@@ -329,15 +330,6 @@ class SessionMethods:
 
 async def _done(task: Task[None]) -> None:
     await task
-
-
-async def _configured(codex: AppServerConnection, cwd: str) -> frozenset[str]:
-    """Return the names of the MCP servers in the user's configuration for ``cwd``."""
-    try:
-        return configured_servers(await codex.call_raw("config/read", {"cwd": cwd}))
-    except ErrorReply as error:  # whatever needs the configuration reports that it is broken
-        logger.warning("the configured MCP servers are not known: %s", error)
-        return frozenset()
 
 
 async def _end_commands(codex: AppServerConnection, session_id: str) -> None:
