@@ -70,17 +70,14 @@ class TimeLimit:
     `expired` says whether a TimeoutError came from this limit or from the code in the block."""
 
     def __init__(self, seconds: float | None) -> None:
-        self._left = seconds
-        """Seconds that were left when the clock was last started or stopped."""
+        self._seconds = seconds
         self._pauses = 0
         """Number of open `paused` blocks."""
-        self._since = 0.0
-        """Time of the event loop at which the clock was started."""
+        self._left = 0.0
+        """Seconds that were left when the clock was last stopped."""
 
     async def __aenter__(self) -> Self:
-        self._loop = asyncio.get_running_loop()
-        self._timeout = asyncio.timeout(self._left)
-        self._since = self._loop.time()
+        self._timeout = asyncio.timeout(self._seconds)
         await self._timeout.__aenter__()
         return self
 
@@ -94,19 +91,19 @@ class TimeLimit:
     @contextmanager
     def paused(self) -> Iterator[None]:
         """Stop the clock within the block. Blocks may overlap."""
+        loop, end = asyncio.get_running_loop(), self._timeout.when()
         self._pauses += 1
-        if self._pauses == 1 and self._left is not None and not self._timeout.expired():
-            self._left -= self._loop.time() - self._since
+        if self._pauses == 1 and end is not None and not self.expired:
+            self._left = end - loop.time()
             with suppress(RuntimeError):  # the limit's block has been left meanwhile
                 self._timeout.reschedule(None)
         try:
             yield
         finally:
             self._pauses -= 1
-            if not self._pauses and self._left is not None and not self._timeout.expired():
-                self._since = self._loop.time()
+            if not self._pauses and self._seconds is not None and not self.expired:
                 with suppress(RuntimeError):
-                    self._timeout.reschedule(self._since + max(self._left, 0.0))
+                    self._timeout.reschedule(loop.time() + max(self._left, 0.0))
 
 
 class WorkerQuestions:
