@@ -21,7 +21,7 @@ import json
 import re
 from collections.abc import Mapping
 from copy import deepcopy
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, assert_never, cast, get_args
 
 from codex_acp._json import object_at
@@ -178,19 +178,18 @@ def entry_from_json(raw: object, where: str) -> Entry:
     for member, value in members.items():
         if member not in types or not isinstance(value, types[member]):
             raise MisuseError(f"{where}: {kinds[0]!r} cannot have {member!r} as {value!r}")
-    if entry is AwaitAnswer:
-        return AwaitAnswer(str(members["await"]))
-    return entry(**members)  # type: ignore[arg-type]
+    first: Any = members[kinds[0]]
+    others: Any = {member: value for member, value in members.items() if member != kinds[0]}
+    return entry(first, **others)
 
 
 def entry_to_json(entry: Entry) -> dict[str, object]:
     """Return the JSON of an entry, without members that have their defaults."""
-    if isinstance(entry, AwaitAnswer):
-        return {"await": entry.name}
-    members: dict[str, object] = {}
-    for position, item in enumerate(fields(entry)):
+    first, *others = fields(entry)
+    members: dict[str, object] = {_member(type(entry), first.name): getattr(entry, first.name)}
+    for item in others:
         value: object = getattr(entry, item.name)
-        if position == 0 or item.default is MISSING or value != item.default:
+        if value != item.default:
             members[item.name] = value
     return members
 
