@@ -165,7 +165,13 @@ class ThreadServices(NotificationSink):
             params = without_false_worktree(dict(params), cwd, config_read)
         if "threadId" in params:  # Codex runs git when it resumes or forks a thread
             await self._check_git_programs(await self._cwd(params), dict(params))
-        answer = await self._call_with_hand_over(method, dict(params))
+        open_thread = partial(self.client.call_raw, method, dict(params), settled=False)
+        try:
+            answer = await open_thread()
+        except ErrorReply as error:
+            if method != "thread/resume" or not is_open_elsewhere(error):
+                raise
+            answer = await self.hand_over.take_over(str(params["threadId"]), open_thread, error)
         info, thread_id = value_at(answer, "thread"), text_at(answer, "thread", "id")
         self._closed.pop(thread_id or "", None)
         if thread_id is None:
@@ -184,16 +190,6 @@ class ThreadServices(NotificationSink):
         if tools:
             self.client.tool_calls.add(tools, thread_id)
         return OpenThread(thread_id, info, (method, answer))
-
-    async def _call_with_hand_over(self, method: str, params: dict[str, JsonValue]) -> JsonValue:
-        """Call ``method``; if another process has the thread, take the thread over first."""
-        open_thread = partial(self.client.call_raw, method, params, settled=False)
-        try:
-            return await open_thread()
-        except ErrorReply as error:
-            if method != "thread/resume" or not is_open_elsewhere(error):
-                raise
-            return await self.hand_over.take_over(str(params["threadId"]), open_thread, error)
 
     async def before_turn(self, thread_id: str, cwd: str | None = None) -> None:
         """Make a thread ready for a turn in ``cwd``, or in the thread's own directory.

@@ -105,10 +105,8 @@ class Threads:
         their names. ``trust`` and ``policy`` are those of `start`. Without a ``policy`` the thread
         keeps the policy with which this client opened it, else it has the client's.
         """
-        opened = await self._services.reopen(
-            thread_id, options, trust=trust, tools=tools, policy=policy
-        )
-        return Thread(self._services, *opened)
+        thread = self.get(thread_id)
+        return await thread.resume(trust=trust, tools=tools, policy=policy, **options)
 
     async def fork(
         self,
@@ -124,10 +122,8 @@ class Threads:
         ``tools`` and ``trust`` are those of `resume`. Without a ``policy`` the new thread has the
         client's, even if the other thread has a policy of its own.
         """
-        opened = await self._services.reopen(
-            thread_id, options, forks=True, trust=trust, tools=tools, policy=policy
-        )
-        return Thread(self._services, *opened)
+        thread = self.get(thread_id)
+        return await thread.fork(trust=trust, tools=tools, policy=policy, **options)
 
     def get(self, thread_id: str) -> Thread:
         """Return the object of a stored thread, without a call, to read, rename, archive or delete
