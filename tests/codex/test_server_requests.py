@@ -304,4 +304,4 @@ async def test_a_reason_is_bounded() -> None:
 def test_a_handler_for_an_unknown_method_is_a_misuse() -> None:
     handlers = cast("RequestHandlers", {"item/brandNew/ask": gives_nothing})
     with pytest.raises(MisuseError, match="item/brandNew/ask"):
-        requests_module.ServerRequests().handle(handlers)
+        requests_module.ServerRequests(None, requests_module.UnknownParts()).handle(handlers)

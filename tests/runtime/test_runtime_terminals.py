@@ -198,7 +198,7 @@ async def test_a_session_that_closes_takes_its_terminals_with_it(tmp_path: Path)
         request = command("sleep", "600")
         request.session_id = session.session_id
         created = await agent.side.terminal_create(request)
-        pid = session._state.answers.terminals._find(created.terminal_id).pid
+        pid = session._state.answers.terminals._find(created.terminal_id)._process.pid
         assert lives(pid)
     assert not lives(pid)
 

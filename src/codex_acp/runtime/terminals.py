@@ -213,11 +213,6 @@ class TerminalProcess:
         self._watch.start()
 
     @property
-    def pid(self) -> int:
-        """The process id, which is also the id of the process group."""
-        return self._process.pid
-
-    @property
     def exited(self) -> bool:
         return self._exited.done()
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
-from functools import cache
 from types import NoneType, UnionType
 from typing import (
     Annotated,
@@ -437,7 +436,7 @@ def _plain(value: object) -> JsonValue:
 
 def _read(hint: object, value: JsonValue) -> object:
     """Return ``value`` as the type ``hint``, which must be a type that the events use."""
-    origin, args = _parts(hint)
+    origin, args = get_origin(hint), get_args(hint)
     if origin is Annotated:
         pattern = args[1]
         assert isinstance(pattern, Pattern)
@@ -462,11 +461,6 @@ def _read(hint: object, value: JsonValue) -> object:
     if type(value) is hint:
         return value
     raise _Mismatch(_OTHER_TYPE)
-
-
-@cache
-def _parts(hint: object) -> tuple[object, tuple[object, ...]]:
-    return get_origin(hint), get_args(hint)
 
 
 def _read_union(members: tuple[object, ...], value: JsonValue) -> object:

@@ -80,14 +80,12 @@ class ServerRequests:
     """Runs the handler of each request in a task; ``on_refused`` gets the refused requests."""
 
     def __init__(
-        self,
-        on_refused: Callable[[RefusedRequest], None] | None = None,
-        unknown: UnknownParts | None = None,
+        self, on_refused: Callable[[RefusedRequest], None] | None, unknown: UnknownParts
     ) -> None:
         self.peer_version = "of unknown version"
         """The app-server's version for warnings; the connection sets it after the handshake."""
         self._on_refused = on_refused
-        self._unknown = UnknownParts() if unknown is None else unknown
+        self._unknown = unknown
         self._handlers: dict[str, Callable[[Any], Awaitable[object]]] = {}
         self._fallback: Callable[[ServerRequest], Awaitable[WireModel]] | None = None
         self._pending: dict[asyncio.Task[None], tuple[Request, Responder]] = {}

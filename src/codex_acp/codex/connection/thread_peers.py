@@ -162,7 +162,9 @@ class ThreadPeers:
         seconds = min(max(seconds, TRY_AGAIN_SECONDS), ASK_SECONDS)
         try:
             folder = private_folder(codex.server.codex_home)
-            replies = await ask_all(folder, question, own, seconds, _is_from_writer)
+            replies = await ask_all(
+                folder, question, own, seconds, lambda reply: reply.get("state") in ("busy", "free")
+            )
         except OSError as error:
             logger.info("no other process can be asked for a thread: %s", error)
             return False, refused
@@ -176,10 +178,6 @@ class ThreadPeers:
                 case "free":
                     may_be_freed = True
         return may_be_freed, failure
-
-
-def _is_from_writer(answer: dict[str, JsonValue]) -> bool:
-    return answer.get("state") in ("busy", "free")
 
 
 def _busy(
