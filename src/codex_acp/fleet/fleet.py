@@ -31,6 +31,7 @@ from codex_acp.fleet.outcomes import (
 )
 from codex_acp.fleet.questions import answer_elicitation, answer_permission
 from codex_acp.fleet.task import OutputCheck, Task, checked_answer, duplicates
+from codex_acp.fleet.worker import TimeLimit
 from codex_acp.runtime import reject_all
 from codex_acp.transcript.secrets import scrub
 from codex_acp.transport.shielding import finish, running_loop, shielded
@@ -269,9 +270,6 @@ class Slots:
 GRACE_SECONDS: Final = 120.0
 """Seconds after a task's time limit in which its worker must report; else the worker is lost."""
 
-POLL_SECONDS: Final = 5.0
-"""How often the driver counts the time of a job that runs."""
-
 JOURNALED: Final = frozenset(("worker", "opened", "prompt", "prompt_ended"))
 """Types of the events that go to the journal, because a later run needs them."""
 
@@ -291,8 +289,8 @@ class TaskRun:
     """Directory in which the worker has the agent work."""
     _asked: int = 0
     _allowed: int = 0
-    _waiting: int = 0
-    """Number of questions without an answer."""
+    _limit: TimeLimit = field(init=False)
+    """Limit of the last attempt; it does not count while a question waits."""
     _attempt_runs: bool = False
     """Whether the task's worker may send events: not between two attempts."""
 
@@ -365,25 +363,16 @@ class TaskRun:
     async def _run_job(self, job: Job) -> Report:
         """Run the job on the engine. Raises WorkerLost if no report comes within the time limit and
         `GRACE_SECONDS`; the time that questions wait does not count."""
-        if job.time_limit is None:
-            return await self._driver.settings.engine.run(job, self)
-        running = asyncio.ensure_future(self._driver.settings.engine.run(job, self))
-        left = job.time_limit + GRACE_SECONDS
+        seconds = job.time_limit
+        self._limit = limit = TimeLimit(None if seconds is None else seconds + GRACE_SECONDS)
         try:
-            while True:
-                step = min(left, POLL_SECONDS)
-                done, _ = await asyncio.wait({running}, timeout=step)
-                if done:
-                    return running.result()
-                if not self._waiting:
-                    left -= step
-                if left <= 0:
-                    msg = f"the worker did not end the task at its limit, {job.time_limit:g} s"
-                    raise WorkerLost(msg)
-        finally:
-            if not running.done():
-                running.cancel()
-                await asyncio.wait({running})
+            async with limit:
+                return await self._driver.settings.engine.run(job, self)
+        except TimeoutError:
+            if not limit.expired:
+                raise
+            msg = f"the worker did not end the task at its limit, {seconds:g} s"
+            raise WorkerLost(msg) from None
 
     def _make_outcome(self, report: Report) -> Outcome:
         task = self._task
@@ -437,10 +426,9 @@ class TaskRun:
             return await asyncio.to_thread(checked_answer, self._check, question)
         fleet, task_id = self._driver.settings, self._task.id
         self._asked += 1
-        self._waiting += 1
         self._driver.report_event(task_id, {"type": "question", "kind": kind})
         try:
-            with self._driver.slots.parked():
+            with self._limit.paused(), self._driver.slots.parked():
                 if kind == "permission":
                     policy = self._task.policy or fleet.permissions
                     answer, allowed = await answer_permission(policy, task_id, question)
@@ -449,7 +437,6 @@ class TaskRun:
                         fleet.on_form, fleet.on_url, task_id, question
                     )
         finally:
-            self._waiting -= 1
             self._driver.report_event(task_id, {"type": "answered", "kind": kind})
         self._allowed += allowed
         return answer
