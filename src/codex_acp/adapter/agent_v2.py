@@ -169,10 +169,8 @@ class AgentInV2(CommonMethods):
     # Prompts.
 
     async def prompt(self, request: v2.PromptRequest) -> Any:
-        """Run a prompt; answer when Codex has taken its message. State updates show its end.
-
-        Raises RpcError, until Codex has taken the message: what `Session.prompt` raises, -32800 for
-        a cancelled prompt."""
+        """Run a prompt; answer when Codex has taken its message. State updates show its end. Raises
+        what `CodexAgent.begin_prompt` raises."""
         from codex_acp.mapping.content import blocks_of
 
         answer = await self._begin_prompt(request.session_id, blocks_of(request.prompt))

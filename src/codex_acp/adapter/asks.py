@@ -86,7 +86,6 @@ class ConnectionAsks:
             self._side.connection.abandon(request_id)
 
     def elicitation_complete(self, elicitation_id: str) -> None:
-        """Tell the client that the page of an elicitation has done its work."""
         params = {"elicitationId": elicitation_id}
         self._notify("elicitation/complete", "CompleteElicitationNotification", params)
 

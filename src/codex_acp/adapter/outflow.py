@@ -77,8 +77,8 @@ class _Waiting:
 
 
 class Outflow:
-    """The queue of all sessions' events to one client. ``spawn`` runs the task that waits for a
-    slow client; ``render`` renders an event."""
+    """Implements `Outgoing`: the queue of all sessions' events to one client. ``spawn`` runs the
+    task that waits for a slow client; ``render`` renders an event."""
 
     def __init__(self, side: EitherAgentSide, spawn: Spawn, render: Render) -> None:
         self._side = side
@@ -106,7 +106,6 @@ class Outflow:
         self._full = False
 
     def when_full(self, callback: Callable[[bool], None]) -> None:
-        """Call ``callback(True)`` when the queue is full, ``callback(False)`` when it has room."""
         self._on_full = callback
         if self._full:
             callback(True)
@@ -116,7 +115,6 @@ class Outflow:
         return self._side.closed
 
     def send(self, session_id: str, event: SessionEvent) -> None:
-        """Send an event after all events that were sent before."""
         if self._waiting or not self._send_now(session_id, event):
             self._queue(session_id, event)
 

@@ -369,7 +369,7 @@ class AcceptedConnection(asyncio.Protocol):
             self._ready_transport = transport
             self._try_protocols()
         else:
-            self._securing = loop.create_task(self._secure(self._tls))
+            self._securing = loop.create_task(self._secure(self._tls))  # asyncio keeps no task
 
     async def _secure(self, tls: ssl.SSLContext) -> None:
         loop = asyncio.get_running_loop()

@@ -40,8 +40,8 @@ class _Lost(LaunchError):
     """Codex ended too often or too early; a later start may succeed."""
 
 
-class AppServer:
-    """Runs one app-server process at a time.
+class AppServer(NotificationSink):
+    """Runs one app-server process at a time; a sink, to learn why each connection ended.
 
     ``spawned`` is the process that was started before the imports, or the error of its start, which
     the first `connection` call raises. Servers that share a ``lock`` start one after the other:
@@ -83,7 +83,8 @@ class AppServer:
         self._closing = False
         self._lock = lock or asyncio.Lock()
         self._restarts = Restarts()
-        self._end = _End()
+        self._end_reason = "it ended by itself"
+        """Why the last connection ended."""
 
     async def connection(self) -> AppServerConnection:
         """Return a ready connection; start Codex again if it ended, but not too often. Raises
@@ -129,16 +130,16 @@ class AppServer:
             answer_times=self._answer_times,
         )
         self._restarts.add(monotonic())
-        connection.subscribe_all(self._end, frozenset())
+        connection.subscribe_all(self, frozenset())
         self.on_started(connection)
         try:
             await connection.connect()
         except LaunchError as error:
-            self._end.reason = str(error)
+            self._end_reason = str(error)
             raise
         except CodexAcpError as error:
             failure = await self._why_failed(error)
-            self._end.reason = str(failure)
+            self._end_reason = str(failure)
             raise failure from error
         self.before_use()
         return connection
@@ -167,7 +168,7 @@ class AppServer:
             limit = self._restarts.limit
             raise _Lost(
                 f"Codex has ended {limit.count} times within {limit.seconds:g} s; it is started "
-                f"again in {math.ceil(wait)} s at the earliest. The last time: {self._end.reason}"
+                f"again in {math.ceil(wait)} s at the earliest. The last time: {self._end_reason}"
             )
         return spawn_app_server(self.options, on_stderr_line=_log_stderr)
 
@@ -187,18 +188,13 @@ class AppServer:
                 await self._spawned.aclose()
             self._spawned = None
 
-
-class _End(NotificationSink):
-    """Remembers why the last connection ended."""
-
-    def __init__(self) -> None:
-        self.reason = "it ended by itself"
+    # NotificationSink
 
     def on_notification(self, method: str, params: JsonValue) -> None:
         """Do nothing: only the end matters."""
 
     def on_closed(self, error: TransportError | None) -> None:
-        self.reason = "it ended by itself" if error is None else str(error)
+        self._end_reason = "it ended by itself" if error is None else str(error)
 
 
 def _log_stderr(line: str) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from codex_acp._json import list_at
@@ -354,7 +355,8 @@ class Sessions:
         session = opened.session
         assert session is not None
         self._apply_back_pressure(session_id, opened.connection.codex)
-        session.move(opened.connection.codex, self._settle_function(session_id, opened.connection))
+        settle = partial(self._settle, session_id, opened.connection)
+        session.move(opened.connection.codex, settle)
         session.thread.follow(held)
 
     def _make_session(self, session_id: str, opened: OpenSession) -> Session:
@@ -369,7 +371,7 @@ class Sessions:
             client.outflow,
             self._spawn,
             client.features,
-            self._settle_function(session_id, opened.connection),
+            partial(self._settle, session_id, opened.connection),
             state=opened.state,
             roots=opened.roots,
             may_be_below=lambda thread_id: self._may_be_below(session_id, thread_id),
@@ -392,20 +394,16 @@ class Sessions:
             opened.unloaded = True
             opened.session.say(CLOSED_BY_CODEX)
 
-    def _settle_function(
-        self, session_id: str, connection: _Connection
-    ) -> Callable[[str | None], None]:
-        def settle(turn_id: str | None) -> None:
-            intake = connection.intake
-            if turn_id is not None:
-                intake.settle_turn(session_id, turn_id)
-                return
-            # Codex leaves a sub-agent running when the turn above it is interrupted.
-            for agent_thread, agent_turn in intake.items.running_sub_agents_of(session_id):
-                self._interrupt(connection.codex, agent_thread, agent_turn)
-            intake.prompt_cancelled(session_id)
-
-        return settle
+    def _settle(self, session_id: str, connection: _Connection, turn_id: str | None) -> None:
+        """Withdraw the person's questions of a turn; None: all, and interrupt the sub-agents."""
+        intake = connection.intake
+        if turn_id is not None:
+            intake.settle_turn(session_id, turn_id)
+            return
+        # Codex leaves a sub-agent running when the turn above it is interrupted.
+        for agent_thread, agent_turn in intake.items.running_sub_agents_of(session_id):
+            self._interrupt(connection.codex, agent_thread, agent_turn)
+        intake.prompt_cancelled(session_id)
 
     def refuse_sub_agent(self, session_id: str) -> None:
         """Raise RpcError -32602 for a sub-agent's session: only the agent gives it work. A thread
