@@ -39,7 +39,7 @@ class OrderedSteps:
     """The steps of one session. At most one thread reads files for them, even if it is stuck."""
 
     def __init__(self, roots: Mapping[str, str]) -> None:
-        self._texts = FileTexts()
+        self.texts: FileTexts = FileTexts()
         self._roots = roots
         self._waiting_step: Callable[[Looks], None] | None = None
         self._wanted: Mapping[str, bool] = {}
@@ -75,7 +75,21 @@ class OrderedSteps:
         loop = asyncio.get_running_loop()
         self._waiting_step, self._wanted, self._reading = step, wanted, True
         self._timer = loop.call_later(LOOK_SECONDS, self._give_up)
-        start_thread(partial(self._look_in_thread, loop, wanted, step))
+
+        def look_in_thread() -> None:
+            looks: Looks | None = None
+            try:
+                looks = self.texts.look(wanted, self._roots)
+            finally:
+                with suppress(RuntimeError):  # the event loop has ended meanwhile
+                    loop.call_soon_threadsafe(go_on, looks)
+
+        def go_on(looks: Looks | None) -> None:
+            self._reading = False
+            if self._waiting_step is step:  # else the step has run without the files
+                self._run_waiting(looks)
+
+        start_thread(look_in_thread)
 
     async def look(self, wanted: Mapping[str, bool]) -> Looks:
         """Look at the files after all steps that wait; return the looks. See `read`."""
@@ -100,29 +114,6 @@ class OrderedSteps:
         self._behind.clear()
         self._waiting_step = None
         self._end_wait()
-
-    def forget_files(self) -> None:
-        self._texts.forget()
-
-    def _look_in_thread(
-        self,
-        loop: asyncio.AbstractEventLoop,
-        wanted: Mapping[str, bool],
-        step: Callable[[Looks], None],
-    ) -> None:
-        """Look at the files, in the thread, and continue with the step in the event loop."""
-        looks: Looks | None = None
-
-        def done() -> None:
-            self._reading = False
-            if self._waiting_step is step:  # else the step has run without the files
-                self._run_waiting(looks)
-
-        try:
-            looks = self._texts.look(wanted, self._roots)
-        finally:
-            with suppress(RuntimeError):  # the event loop has ended meanwhile
-                loop.call_soon_threadsafe(done)
 
     def _give_up(self) -> None:
         logger.warning(

@@ -117,7 +117,8 @@ class ShownThread:
         self._owner.after_read()
 
     def on_closed(self, error: TransportError | None) -> None:
-        self.show_without_files()
+        self._pieces.flush()
+        self._steps.run_without_files()
         self.close_open()
         self._owner.thread_gone(error)
 
@@ -137,11 +138,6 @@ class ShownThread:
         self._pieces.flush()
         return await self._steps.look(wanted)
 
-    def show_without_files(self) -> None:
-        """Show everything that has arrived at once, without reading files."""
-        self._pieces.flush()
-        self._steps.run_without_files()
-
     def stop_showing(self) -> None:
         """Unsubscribe, and drop what was not shown yet."""
         self.unsubscribe()
@@ -154,7 +150,7 @@ class ShownThread:
         """End open tool calls and compactions, because their turn is over."""
         self._owner.send_events(close_compactions(self.state))
         self._owner.send_events(close_open_calls(self.state))
-        self._steps.forget_files()
+        self._steps.texts.forget()
         self.state.looks = {}
 
     def _arrived(self, method: str, params: JsonValue) -> None:
