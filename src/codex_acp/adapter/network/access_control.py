@@ -21,13 +21,15 @@ from datetime import UTC, datetime
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
-from codex_acp.adapter.network.limits import Limits, RateLimit
+from codex_acp.adapter.network.limits import RateLimit
 from codex_acp.errors import MisuseError
 from codex_acp.transcript.secrets import remember_secrets
 
 if TYPE_CHECKING:
     import ssl
     from collections.abc import Callable, Iterable, Sequence
+
+    from codex_acp.adapter.network.limits import Limits
 
 
 logger = logging.getLogger(__name__)
@@ -76,22 +78,20 @@ class AccessControl:
         self,
         path: str,
         tokens: Tokens,
-        limits: Limits | None = None,
+        limits: Limits,
         *,
-        origins: Iterable[str] = (),
-        hosts: Iterable[str] = (),
-        clock: Callable[[], float] = time.monotonic,
+        origins: Iterable[str],
+        hosts: Iterable[str],
     ) -> None:
         self.path = path
-        self.limits: Limits = limits or Limits()
+        self.limits = limits
         self._tokens = tokens
         self._origins = frozenset(origins)
         self._hosts = frozenset(host.lower() for host in hosts)
-        self._clock = clock
         self._rates: dict[str, RateLimit] = {}  # of new connections, by owner
         self._open: Counter[str] = Counter()
         """Number of open connections, by owner."""
-        self._log_rate = RateLimit(LOGGED_AT_ONCE, LOGGED_PER_SECOND, clock)
+        self._log_rate = RateLimit(LOGGED_AT_ONCE, LOGGED_PER_SECOND, time.monotonic)
         self._unlogged = 0
 
     def check(self, path: str, headers: Headers) -> Token | Refusal:
@@ -128,7 +128,8 @@ class AccessControl:
             return Refusal(HTTPStatus.SERVICE_UNAVAILABLE, "too many connections are open")
         rate = self._rates.get(owner)
         if rate is None:
-            rate = self._rates[owner] = RateLimit(limits.burst, limits.new_connections, self._clock)
+            rate = RateLimit(limits.burst, limits.new_connections, time.monotonic)
+            self._rates[owner] = rate
         if not rate.try_acquire():
             return Refusal(HTTPStatus.TOO_MANY_REQUESTS, "too many connections are made")
         self._open[owner] += 1

@@ -74,7 +74,7 @@ class AcceptedHttpLink:
     def __init__(self, name: str, *, idle_seconds: float, streams: int) -> None:
         self._name = name
         self._idle_seconds = idle_seconds
-        self._most_streams = streams
+        self._max_streams = streams
         self._receiver: Receiver | None = None
         self._streams: dict[str | None, OutgoingStream] = {}
         self._routes: dict[RequestId, _AnswerRoute] = {}
@@ -167,7 +167,7 @@ class AcceptedHttpLink:
     def expect(self, session: str) -> None:
         """Note a session that will send messages, and whose stream the client may not know of."""
         stream = self._streams.get(session)
-        if (stream is None or not stream.has_reader) and len(self._streamless) < self._most_streams:
+        if (stream is None or not stream.has_reader) and len(self._streamless) < self._max_streams:
             self._streamless.add(session)
 
     def session_of_question(self, message: Response | ErrorResponse) -> str | None:
@@ -193,7 +193,7 @@ class AcceptedHttpLink:
     @property
     def has_max_streams(self) -> bool:
         """Whether no more streams may get a reader."""
-        return sum(stream.has_reader for stream in self._streams.values()) >= self._most_streams
+        return sum(stream.has_reader for stream in self._streams.values()) >= self._max_streams
 
     def release(self, session: str | None, stream: OutgoingStream) -> None:
         stream.detach()

@@ -46,6 +46,7 @@ class Registry:
         """Number of sessions that are being opened, by owner; these count as open."""
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._closed = asyncio.Event()
+        """Set, and replaced, when a session is closed."""
         self._end_timers: dict[NetworkSession, asyncio.TimerHandle] = {}
         """Timers that end sessions which no connection shows."""
 
