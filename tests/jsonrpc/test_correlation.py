@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from codex_acp.jsonrpc.correlation import OutgoingCalls, Stray
+from codex_acp.jsonrpc.correlation import OutgoingCalls
+
+
+def assert_unknown(calls: OutgoingCalls[Any], request_id: int | str) -> None:
+    with pytest.raises(KeyError):
+        calls.settle(request_id)
 
 
 def test_ids_count_up_from_zero_and_none_is_used_twice() -> None:
@@ -19,22 +26,14 @@ def test_an_answer_finds_its_waiter_once() -> None:
     calls = OutgoingCalls[str]()
     calls.open("a")
     assert calls.settle(0) == "a"
-    assert calls.settle(0) is Stray.UNKNOWN
-
-
-def test_a_waiter_may_be_any_value() -> None:
-    calls = OutgoingCalls[None]()
-    calls.open(None)
-    calls.open(None)
-    assert calls.settle(0) is None
-    assert calls.abandon(1)
+    assert_unknown(calls, 0)
 
 
 @pytest.mark.parametrize("other", ["0", False, 1, "", -1])
 def test_an_id_of_another_type_or_value_is_unknown(other: int | str) -> None:
     calls = OutgoingCalls[str]()
     calls.open("a")
-    assert calls.settle(other) is Stray.UNKNOWN
+    assert_unknown(calls, other)
     assert calls.settle(0) == "a"
 
 
@@ -42,8 +41,8 @@ def test_the_late_answer_of_an_abandoned_call_is_told_from_an_unknown_one() -> N
     calls = OutgoingCalls[str]()
     calls.open("a")
     assert calls.abandon(0)
-    assert calls.settle(0) is Stray.ABANDONED
-    assert calls.settle(0) is Stray.UNKNOWN
+    assert calls.settle(0) is None
+    assert_unknown(calls, 0)
 
 
 def test_only_an_open_call_can_be_abandoned() -> None:
@@ -64,15 +63,15 @@ def test_closing_gives_the_waiters_in_order() -> None:
     calls.settle(1)
     assert calls.close() == ["a", "c"]
     assert calls.close() == []
-    assert calls.settle(0) is Stray.UNKNOWN
+    assert_unknown(calls, 0)
 
 
 def test_abandoned_ids_take_bounded_memory() -> None:
     calls = OutgoingCalls[int]()
     for number in range(10_000):
         calls.abandon(calls.open(number))
-    assert calls.settle(9_999) is Stray.ABANDONED
-    assert calls.settle(0) is Stray.UNKNOWN
+    assert calls.settle(9_999) is None
+    assert_unknown(calls, 0)
 
 
 def test_a_waiter_that_is_kept_gets_its_late_answer_once() -> None:
@@ -80,7 +79,7 @@ def test_a_waiter_that_is_kept_gets_its_late_answer_once() -> None:
     calls.open("a")
     assert calls.abandon(0, keep=True)
     assert calls.settle(0) == "a"
-    assert calls.settle(0) is Stray.UNKNOWN
+    assert_unknown(calls, 0)
 
 
 def test_waiters_that_are_kept_take_bounded_memory() -> None:
@@ -88,4 +87,4 @@ def test_waiters_that_are_kept_take_bounded_memory() -> None:
     for number in range(10_000):
         calls.abandon(calls.open(number), keep=True)
     assert calls.settle(9_999) == 9_999
-    assert calls.settle(0) is Stray.UNKNOWN
+    assert_unknown(calls, 0)

@@ -18,7 +18,7 @@ from codex_acp.acp._generated.v1.methods import (
 from codex_acp.acp.capabilities import PROTOCOL_VERSION
 from codex_acp.acp.client_of_both_versions import ClientOfBothVersions
 from codex_acp.acp.client_side import outcome_of
-from codex_acp.acp.dialects import complete_rows, methods_of
+from codex_acp.acp.dialects import complete_rows
 from codex_acp.acp.side import acp_connection
 from codex_acp.errors import LaunchError, MisuseError
 from codex_acp.transport.child import spawn
@@ -37,11 +37,6 @@ if TYPE_CHECKING:
     from codex_acp.acp.client_side import ClientSide
     from codex_acp.transport.link import Link
     from codex_acp.transport.remote_address import Token
-
-_REQUESTS: Final = methods_of(CLIENT_REQUESTS, unstable=False)
-_NOTIFICATIONS: Final = methods_of(
-    {**CLIENT_NOTIFICATIONS, **PROTOCOL_NOTIFICATIONS}, unstable=False
-)
 
 _TERMINAL: Final = frozenset(
     f"terminal/{name}" for name in ("create", "output", "release", "wait_for_exit", "kill")
@@ -119,8 +114,9 @@ def connect_agent(
     """
     handlers = requests or {}
     with_reject = {"session/request_permission": _reject, **handlers}
-    all_requests = complete_rows("request", with_reject, _REQUESTS)
-    all_notifications = complete_rows("notification", notifications or {}, _NOTIFICATIONS)
+    all_requests = complete_rows("request", with_reject, CLIENT_REQUESTS)
+    known = {**CLIENT_NOTIFICATIONS, **PROTOCOL_NOTIFICATIONS}
+    all_notifications = complete_rows("notification", notifications or {}, known)
     request = types.InitializeRequest(
         protocol_version=PROTOCOL_VERSION,
         client_info=types.Implementation(name=name, version=version),

@@ -23,7 +23,7 @@ from codex_acp.acp._generated.v1.methods import (
 )
 from codex_acp.acp.agent_side import AgentSide
 from codex_acp.acp.capabilities import negotiated_version
-from codex_acp.acp.dialects import complete_rows, methods_of
+from codex_acp.acp.dialects import complete_rows
 from codex_acp.acp.side import acp_connection, stdio
 from codex_acp.errors import RpcError
 from codex_acp.jsonrpc.message import INVALID_PARAMS, INVALID_REQUEST
@@ -177,11 +177,6 @@ class TurnToolCall:
         self._turn.update(types.ToolCallUpdateSessionUpdate(tool_call_id=self.id, status=status))
 
 
-_REQUESTS: Final = methods_of(AGENT_REQUESTS, unstable=False)
-_NOTIFICATIONS: Final = methods_of(
-    {**AGENT_NOTIFICATIONS, **PROTOCOL_NOTIFICATIONS}, unstable=False
-)
-
 _SESSION_METHODS: Final = ("list", "delete", "resume", "close")
 """Methods ``session/…`` that an object of the same name in ``sessionCapabilities`` advertises."""
 TERMINAL_HINT: Final = (
@@ -223,9 +218,10 @@ async def run_agent(
     agent = _Agent(answer, requests or {}, capabilities or types.AgentCapabilities())
     agent.info = types.Implementation(name=name, version=version)
     agent.auth_methods = list(auth_methods)
-    all_requests = complete_rows("request", agent.requests, _REQUESTS)
+    all_requests = complete_rows("request", agent.requests, AGENT_REQUESTS)
     with_cancel = {**(notifications or {}), "session/cancel": agent.cancel}
-    all_notifications = complete_rows("notification", with_cancel, _NOTIFICATIONS)
+    known = {**AGENT_NOTIFICATIONS, **PROTOCOL_NOTIFICATIONS}
+    all_notifications = complete_rows("notification", with_cancel, known)
     side = agent.side = AgentOfBothVersions(
         acp_connection(stdio() if link is None else link, name="the client"),
         cast("AgentRequestHandlers", all_requests),

@@ -25,7 +25,6 @@ from codex_acp.acp.v2_to_v1 import (
     command,
     config_option,
     convert_each,
-    elicitation_request,
     mcp_server,
     permission_request,
     v1_model,
@@ -352,8 +351,9 @@ class V2AgentAsV1:
 
     async def _elicit(self, request: v2.CreateElicitationRequest) -> v2.CreateElicitationResponse:
         ask = self._requests["elicitation/create"]
-        form_or_url = elicitation_request(request)
-        if ask is None or form_or_url is None:
+        has_known_mode = not isinstance(request, UnknownVariant)
+        form_or_url = v1_model("CreateElicitationRequest", plain(request))  # None: not in version 1
+        if ask is None or not has_known_mode or form_or_url is None:
             logger.warning("the agent asked in a way that version 1 lacks; declined")
             return v2.DeclineCreateElicitationResponse()
         response = plain(await ask(form_or_url))

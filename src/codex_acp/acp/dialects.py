@@ -224,9 +224,11 @@ def check_rows(table: str, rows: Mapping[str, object], methods: Mapping[str, Met
 def complete_rows(
     table: str, rows: Mapping[str, object], methods: Mapping[str, MethodInfo]
 ) -> dict[str, object]:
-    """Return ``rows`` with None for each missing method. Raises MisuseError for an unknown one."""
-    check_known(table, rows, methods)
-    return {**dict.fromkeys(methods), **rows}
+    """Return ``rows`` with None for each missing method of the stable schema. Raises MisuseError
+    for a method that the stable schema lacks."""
+    stable = methods_of(methods, unstable=False)
+    check_known(table, rows, stable)
+    return {**dict.fromkeys(stable), **rows}
 
 
 def check_known(table: str, rows: Mapping[str, object], methods: Mapping[str, MethodInfo]) -> None:

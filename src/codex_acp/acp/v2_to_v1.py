@@ -40,8 +40,6 @@ from codex_acp.wire.model import UnknownVariant
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from codex_acp.acp._generated.v1.models import CreateElicitationRequest
-
     Update: TypeAlias = v1.SessionUpdate | UnknownVariant
 
 
@@ -482,14 +480,6 @@ def _content_with_description(question: Json, calls: ToolCalls, call_id: str) ->
     if not question.get("description"):
         return {}
     return {"content": [*calls.send_content(call_id), _text_content(question["description"])]}
-
-
-def elicitation_request(request: v2.CreateElicitationRequest) -> CreateElicitationRequest | None:
-    """Convert a form or a URL; return None for an unknown mode or a form that version 1 lacks."""
-    if isinstance(request, UnknownVariant):
-        return None
-    model: CreateElicitationRequest | None = v1_model("CreateElicitationRequest", plain(request))
-    return model
 
 
 MESSAGES: Final = 64

@@ -5,7 +5,6 @@ Must not know how messages are sent, what a waiter is, or the name of any method
 
 from __future__ import annotations
 
-from enum import Enum
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 from codex_acp._last_ones import LastOnes
@@ -19,23 +18,15 @@ _ABANDONED_REMEMBERED: Final = 4096
 W = TypeVar("W")
 
 
-class Stray(Enum):
-    """Why a response belongs to no open request."""
-
-    ABANDONED = "abandoned"
-    """The caller gave the request up; the late answer is dropped silently."""
-    UNKNOWN = "unknown"
-    """No request has this id, or the peer answered it before: the peer's mistake."""
-
-
 class OutgoingCalls(Generic[W]):
-    """Requests that were sent and not answered, each with a waiter, ``W``. Ids count from 0."""
+    """Requests that were sent and not answered, each with a waiter, ``W``, which is not None. Ids
+    count from 0."""
 
     def __init__(self) -> None:
         self.next_id: int = 0
         self._waiters: dict[int, W] = {}
-        self._abandoned: LastOnes[int, tuple[W] | None] = LastOnes(_ABANDONED_REMEMBERED)
-        """Abandoned id → its waiter in a tuple, if the waiter gets a late answer; else None."""
+        self._abandoned: LastOnes[int, W | None] = LastOnes(_ABANDONED_REMEMBERED)
+        """Abandoned id → its waiter, if the waiter gets a late answer; else None."""
 
     def open(self, waiter: W) -> int:
         """Allocate the id of a new request."""
@@ -44,16 +35,15 @@ class OutgoingCalls(Generic[W]):
         self._waiters[request_id] = waiter
         return request_id
 
-    def settle(self, request_id: RequestId) -> W | Stray:
-        """Return the waiter of an answered request and forget it, or why there is no waiter."""
+    def settle(self, request_id: RequestId) -> W | None:
+        """Return the waiter of an answered request and forget it; None if the request was abandoned
+        and its late answer is to be dropped. Raises KeyError if no request has this id, or the peer
+        has answered it before."""
         if type(request_id) is not int:
-            return Stray.UNKNOWN
+            raise KeyError(request_id)
         if request_id in self._waiters:
             return self._waiters.pop(request_id)
-        if request_id in self._abandoned:
-            kept = self._abandoned.pop(request_id)
-            return Stray.ABANDONED if kept is None else kept[0]
-        return Stray.UNKNOWN
+        return self._abandoned.pop(request_id)
 
     def abandon(self, request_id: int, *, keep: bool = False) -> bool:
         """Give a request up; return whether it was open. With ``keep``, its waiter still gets a
@@ -61,7 +51,7 @@ class OutgoingCalls(Generic[W]):
         if request_id not in self._waiters:
             return False
         waiter = self._waiters.pop(request_id)
-        self._abandoned[request_id] = (waiter,) if keep else None
+        self._abandoned[request_id] = waiter if keep else None
         return True
 
     def close(self) -> list[W]:

@@ -21,7 +21,7 @@ from codex_acp.errors import (
     RpcError,
     TransportError,
 )
-from codex_acp.jsonrpc.correlation import OutgoingCalls, Stray
+from codex_acp.jsonrpc.correlation import OutgoingCalls
 from codex_acp.jsonrpc.framing import DEFAULT_LINE_LIMIT, HEAD_BYTES, LineFramer, TooLong, read_head
 from codex_acp.jsonrpc.message import (
     INTERNAL_ERROR,
@@ -451,13 +451,15 @@ class Connection:
     def _settle(
         self, request_id: RequestId, message: Response | ErrorResponse | Malformed | LineTooLong
     ) -> None:
-        found = self._outgoing.settle(request_id)
-        if isinstance(found, Stray):
-            if found is Stray.UNKNOWN:
-                text = "%s answered id %r, which is not open"
-                self.complaints.warn(logger, text, self.name, request_id)
+        try:
+            call = self._outgoing.settle(request_id)
+        except KeyError:
+            text = "%s answered id %r, which is not open"
+            self.complaints.warn(logger, text, self.name, request_id)
             return
-        method, on_outcome = found
+        if call is None:
+            return
+        method, on_outcome = call
         match message:
             case Response() | LineTooLong():
                 self._report(on_outcome, message)

@@ -16,8 +16,6 @@ from codex_acp.errors import IncompleteTable
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from pydantic_core import SchemaValidator
-
 
 def require_rows(table: str, rows: Iterable[str], methods: Iterable[str]) -> None:
     """Compare a table's keys with a registry's methods. Raises IncompleteTable with the rows."""
@@ -59,20 +57,17 @@ class ModelRegistry:
         try:
             return self._decoders[name]
         except KeyError:
-            from codex_acp.wire.codec import decoder
+            from codex_acp.wire.codec import decoder, validator_of
+            from codex_acp.wire.lazy import IS_TESTED, definitions
 
-            function = self._decoders[name] = decoder(self._validator(name))
+            model = self.resolve(name)
+            if IS_TESTED and not (self._unstable and isinstance(model, type)):
+                tree = self._module.removesuffix(".models")
+                validator = definitions(tree, unstable=self._unstable).validator(name)
+            else:
+                validator = validator_of(model)
+            function = self._decoders[name] = decoder(validator)
             return function
-
-    def _validator(self, name: str) -> SchemaValidator:
-        from codex_acp.wire.codec import validator_of
-        from codex_acp.wire.lazy import IS_TESTED, definitions
-
-        model = self.resolve(name)
-        if IS_TESTED and not (self._unstable and isinstance(model, type)):
-            tree = self._module.removesuffix(".models")
-            return definitions(tree, unstable=self._unstable).validator(name)
-        return validator_of(model)
 
     def decode(self, name: str, value: object, what: str) -> Any:
         """Decode ``value`` as ``name``. Raises InvalidPayload, which names ``what`` and fields."""
