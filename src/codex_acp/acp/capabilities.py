@@ -33,8 +33,6 @@ PROTOCOL_VERSION: Final = 1
 """The stable protocol version, which a client sends that speaks version 1 only."""
 SUPPORTED_VERSIONS: Final[frozenset[int]] = frozenset({PROTOCOL_VERSION})
 """Every stable protocol version; version 2 is a draft."""
-_TERMINAL_OUTPUT: Final = "terminal_output"
-_TERMINAL_AUTH: Final = "terminal-auth"
 
 
 @record(frozen=True)
@@ -143,8 +141,8 @@ def features_in(capabilities: object, version: int = PROTOCOL_VERSION) -> Client
         notices=_has(session, "notices"),
         compaction=_has(session, "compaction"),
         boolean_config_options=_has(object_at(session, "configOptions"), "boolean"),
-        terminal_output_meta=meta.get(_TERMINAL_OUTPUT) is True,
-        terminal_auth_meta=meta.get(_TERMINAL_AUTH) is True,
+        terminal_output_meta=meta.get("terminal_output") is True,
+        terminal_auth_meta=meta.get("terminal-auth") is True,
         subagents=_has(object_at(capabilities), "subagents"),
     )
 

@@ -18,7 +18,7 @@ from codex_acp.transport.process_tree import ProcessTree, new_mark, with_mark
 
 TYPE_CHECKING = False  # typing itself is not worth its import before a process is spawned
 if TYPE_CHECKING:
-    from asyncio import Future, Task, TimerHandle
+    from asyncio import AbstractEventLoop, Future, Task, TimerHandle
     from collections.abc import Callable, Mapping, Sequence
     from typing import IO
 
@@ -129,6 +129,14 @@ class ChildProcess:
     ConnectionClosed if the child runs on without its stdin or stdout. Call `aclose` even then:
     processes that the child started may still run."""
 
+    # `_attach` sets these.
+    _loop: AbstractEventLoop
+    _reader: DescriptorReader
+    _stderr_reader: DescriptorReader
+    _writer: DescriptorWriter
+    _exit_watch: ExitWatch
+    _exited: Future[None]
+
     def __init__(
         self,
         process: Process,
@@ -146,7 +154,7 @@ class ChildProcess:
         self._input = b""
         """All bytes written to the child, kept while it may be started once more."""
         self._receiver: Receiver | None = None
-        self._writer: DescriptorWriter | None = None
+        self._is_attached = False
         self.offered: int = 0
         """Bytes that were passed to `write` and `write_early`."""
         self._early = 0
@@ -156,10 +164,6 @@ class ChildProcess:
 
         None while it runs, and on systems that do not report the number.
         """
-        self._reader: DescriptorReader | None = None
-        self._stderr_reader: DescriptorReader | None = None
-        self._exit_watch: ExitWatch | None = None
-        self._exited: Future[None] | None = None
         self._reading_paused = False
         self._writing_paused = False
         self._stdin_broken = False
@@ -175,7 +179,6 @@ class ChildProcess:
         self._process, self._began = process, time.monotonic()
         self._tail = StderrTail(self._on_stderr_line)
         self._tree = ProcessTree(process.pid, process.mark)
-        self._stdin, self._stdout, self._stderr = process.stdin, process.stdout, process.stderr
 
     def __repr__(self) -> str:
         return f"ChildProcess({self._name!r}, pid={self.pid})"
@@ -188,7 +191,7 @@ class ChildProcess:
     @property
     def returncode(self) -> int | None:
         """Exit status, negative for a signal; None while the child runs, or if not known."""
-        return None if self._exit_watch is None else self._exit_watch.returncode
+        return self._exit_watch.returncode if self._is_attached else None
 
     @property
     def stderr_tail(self) -> str:
@@ -203,7 +206,7 @@ class ChildProcess:
         if self._receiver is not None or len(line) > PIPE_BUF:
             return False
         try:
-            self._stdin.write(line)
+            self._process.stdin.write(line)
         except OSError:
             return False  # the child has ended, which is reported after `start`
         self.offered = self._early = len(line)
@@ -217,7 +220,7 @@ class ChildProcess:
         self._attach()
 
     def write(self, data: bytes) -> None:
-        if self._writer is not None:
+        if self._is_attached:
             self.offered += len(data)
             if self._spawn_again is not None:
                 self._input += data
@@ -225,12 +228,12 @@ class ChildProcess:
 
     def pause_reading(self) -> None:
         self._reading_paused = True
-        if self._reader is not None and self._closing is None:
+        if self._is_attached and self._closing is None:
             self._reader.pause()
 
     def resume_reading(self) -> None:
         self._reading_paused = False
-        if self._reader is not None and not self._end_reported:
+        if self._is_attached and not self._end_reported:
             self._reader.resume()
             self._check_end()
 
@@ -244,7 +247,7 @@ class ChildProcess:
 
         if self._closing is None:
             self._closing = asyncio.get_running_loop().create_task(self._close())
-            if self._reader is not None:
+            if self._is_attached:
                 self._reader.drop()
         await finish(self._closing)
 
@@ -258,29 +261,31 @@ class ChildProcess:
         kill_now(self._tree)
         self._collect()
 
-    def _attach(self) -> Future[None]:
-        """Read, write and watch the process; return a future that is done at its exit."""
+    def _attach(self) -> None:
+        """Read, write and watch the process."""
         import asyncio
 
-        loop = asyncio.get_running_loop()
+        self._loop = loop = asyncio.get_running_loop()
         self._exited = loop.create_future()
-        for stream in (self._stdout, self._stderr):
-            os.set_blocking(stream.fileno(), False)
+        process = self._process
+        stdout, stderr = process.stdout.fileno(), process.stderr.fileno()
+        os.set_blocking(stdout, False)
+        os.set_blocking(stderr, False)
         self._writer = DescriptorWriter(
-            loop, self._stdin.fileno(), self._pause, self._resume, self._writing_failed
+            loop, process.stdin.fileno(), self._pause, self._resume, self._writing_failed
         )
         self._reader = DescriptorReader(
-            loop, self._stdout.fileno(), self._deliver, lambda _: self._check_end(), self._resume
+            loop, stdout, self._deliver, lambda _: self._check_end(), self._resume
         )
         self._stderr_reader = DescriptorReader(
-            loop, self._stderr.fileno(), self._tail.feed, lambda _: self._tail.end()
+            loop, stderr, self._tail.feed, lambda _: self._tail.end()
         )
-        self._exit_watch = ExitWatch(loop, self._process, self._process_exited)
+        self._exit_watch = ExitWatch(loop, process, self._process_exited)
+        self._is_attached = True
         if not self._reading_paused:
             self._reader.resume()
         self._stderr_reader.resume()
         self._exit_watch.start()
-        return self._exited
 
     async def _close(self) -> None:
         from codex_acp.transport.shutdown import shut_down
@@ -289,11 +294,12 @@ class ChildProcess:
             self._report_end(None)
             return
         try:
-            exited = self._exited or self._attach()
+            if not self._is_attached:
+                self._attach()
             self._stop_timer()
-            if self._reader is not None and not self._end_reported:
+            if not self._end_reported:
                 self._reader.resume()  # discards the output, so that no process waits to write it
-            await shut_down(self._tree, exited, self._close_stdin, self._exit_seconds)
+            await shut_down(self._tree, self._exited, self._close_stdin, self._exit_seconds)
         finally:
             if self._exit_seen():
                 self._collect()
@@ -302,24 +308,22 @@ class ChildProcess:
             self._report_end(None)
 
     def _close_stdin(self) -> None:
-        if self._writer is not None:
-            self._writer.stop()
-        self._stdin.close()
+        self._writer.stop()
+        self._process.stdin.close()
 
     def _exit_seen(self) -> bool:
-        return self._exited is not None and self._exited.done()
+        return self._is_attached and self._exited.done()
 
     def _collect(self) -> None:
         """Collect the exit status, and close all descriptors."""
         self._collected = True
-        if self._exit_watch is not None:
-            self._exit_watch.stop()
-        for endpoint in (self._reader, self._stderr_reader, self._writer):
-            if endpoint is not None:
-                endpoint.stop()
-        for stream in (self._stdin, self._stdout, self._stderr):
+        if self._is_attached:
+            for part in (self._exit_watch, self._reader, self._stderr_reader, self._writer):
+                part.stop()
+        process = self._process
+        for stream in (process.stdin, process.stdout, process.stderr):
             stream.close()
-        if self._process.wait(COLLECT_SECONDS):
+        if process.wait(COLLECT_SECONDS):
             self._tree.root_collected()  # else the process hangs in the kernel, despite SIGKILL
 
     def _deliver(self, data: bytes) -> None:
@@ -348,29 +352,25 @@ class ChildProcess:
         self._tree.refresh()  # find the rest of the group while its id cannot be reused
         if collected:
             self._tree.root_collected()
-        if self._exited is not None and not self._exited.done():
+        if not self._exited.done():
             self._exited.set_result(None)
         self._resume()
         self._check_end()
 
     def _check_end(self) -> None:
         """Report the end after exit and end of stdout; after one of them, wait for the other."""
-        is_over = self._end_reported or self._restarting or self._closing is not None
-        if is_over or self._reader is None:
+        if self._end_reported or self._restarting or self._closing is not None:
             return
         exited = self._exit_seen()
         half_ended = self._reader.ended or self._stdin_broken
         if exited and self._reader.ended:
             self._report_exit()
         elif self._timer is None and (half_ended or (exited and not self._reading_paused)):
-            import asyncio
-
-            loop = asyncio.get_running_loop()
-            self._timer = loop.call_later(END_GRACE_SECONDS, self._grace_ended)
+            self._timer = self._loop.call_later(END_GRACE_SECONDS, self._grace_ended)
 
     def _grace_ended(self) -> None:
         self._timer = None
-        if self._end_reported or self._closing is not None or self._reader is None:
+        if self._end_reported or self._closing is not None:
             return
         if self._exit_seen():
             if self._reading_paused and not self._reader.ended:
@@ -382,20 +382,15 @@ class ChildProcess:
             self._report_end(ConnectionClosed(f"{self._name} closed its {lost} but still runs"))
 
     def _report_exit(self) -> None:
-        if self._stderr_reader is not None:
-            self._stderr_reader.drain(FINAL_READ_LIMIT)
+        self._stderr_reader.drain(FINAL_READ_LIMIT)
         if self._spawn_again is not None:
-            import asyncio
-
             self._stop_timer()
             self._restarting = True
-            loop = asyncio.get_running_loop()
             pause = AGAIN_SECONDS + min(time.monotonic() - self._began, MAX_EXTRA_SECONDS)
-            self._timer = loop.call_later(pause, self._start_once_more, self._spawn_again)
+            self._timer = self._loop.call_later(pause, self._start_once_more, self._spawn_again)
             return
-        if self._writer is not None:
-            unread = unread_bytes(self._stdin.fileno())
-            self.taken = None if unread is None else self._early + self._writer.sent - unread
+        unread = unread_bytes(self._process.stdin.fileno())
+        self.taken = None if unread is None else self._early + self._writer.sent - unread
         self._report_end(ProcessExited(self._name, self.returncode, self._tail.text()))
 
     def _start_once_more(self, start: Callable[[], Process]) -> None:
@@ -415,15 +410,14 @@ class ChildProcess:
         self._restarting = self._collected = self._stdin_broken = False
         self._attach()
         earlier_input, self._input, self._early = self._input, b"", 0
-        if self._writer is not None:
-            self._writer.write(earlier_input)
+        self._writer.write(earlier_input)
 
     def _report_end(self, error: TransportError | None) -> None:
         if self._end_reported:
             return
         self._end_reported = True
         self._stop_timer()
-        if self._reader is not None:
+        if self._is_attached:
             self._reader.stop()
         if self._receiver is not None:
             self._receiver.link_closed(error)

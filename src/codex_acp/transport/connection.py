@@ -356,12 +356,12 @@ class Connection:
                     self.on_line("received", line)
                 message = decode(line, loads)
                 # Notifications come by the thousand, so they take the shortest way.
-                if type(message) is Notification:
+                if isinstance(message, Notification):
                     try:
                         handler.on_notification(message)
                     except Exception:
                         logger.exception("the handler of %s failed", message.method)
-                elif type(message) is Malformed and message.code == PARSE_ERROR:
+                elif isinstance(message, Malformed) and message.code == PARSE_ERROR:
                     text = "%s sent a line that is %s"
                     self.complaints.warn(logger, text, self.name, message.reason)
                     self._refuse_unread(line, message.code, message)
@@ -378,9 +378,7 @@ class Connection:
                 logger.exception("the end of a batch from %s was not handled", self.name)
 
     def _dispatch(
-        self,
-        handler: Handler,
-        message: Request | Notification | Response | ErrorResponse | Malformed,
+        self, handler: Handler, message: Request | Response | ErrorResponse | Malformed
     ) -> None:
         match message:
             case Request():
@@ -398,8 +396,6 @@ class Connection:
                 elif request_id is not None:
                     # It was meant as an answer: fail the call, which would wait for ever.
                     self._settle(request_id, message)
-            case Notification():
-                handler.on_notification(message)
             case _:
                 assert_never(message)
 

@@ -147,8 +147,6 @@ class MessageLink(ABC):
         error: TransportError | None
         try:
             error = await self._converse()
-        except asyncio.CancelledError:
-            raise
         except TransportError as failed:
             error = failed
         except Exception as failed:
