@@ -30,7 +30,6 @@ from codex_acp.jsonrpc.message import INVALID_PARAMS, INVALID_REQUEST
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
-    from types import TracebackType
 
     from codex_acp.acp._generated.v1.handlers import (
         AgentNotificationHandlers,
@@ -130,12 +129,7 @@ class TurnToolCall:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
         if not self._ended:
             self.end("completed" if error is None else "failed")
 

@@ -151,9 +151,8 @@ def dialect(version: int, side: SideName, handlers: Handlers) -> Dialect:
     is_stable = handlers.unstable is None and handlers.unstable_notifications is None
     unstable_requests = handlers.unstable or {}
     unstable_notes = handlers.unstable_notifications or {}
-    check_rows("request", handlers.requests, methods_of(peer_requests, unstable=False))
-    stable_notes = methods_of(peer_notifications, unstable=False)
-    check_rows("notification", handlers.notifications, stable_notes)
+    check_rows("request", handlers.requests, peer_requests)
+    check_rows("notification", handlers.notifications, peer_notifications)
     check_known("unstable request", unstable_requests, methods_of(peer_requests, unstable=True))
     known_notes = methods_of(peer_notifications, unstable=True)
     check_known("unstable notification", unstable_notes, known_notes)
@@ -213,12 +212,13 @@ def _collect_unstable(value: Any, names: ModuleType, found: list[str]) -> None:
 
 
 def check_rows(table: str, rows: Mapping[str, object], methods: Mapping[str, MethodInfo]) -> None:
-    """Raise MisuseError, which names ``table``, unless ``rows`` has a row for each method and no
-    other row."""
-    missing = [method for method in methods if method not in rows]
+    """Raise MisuseError, which names ``table``, unless ``rows`` has a row for each method of the
+    stable schema and no other row."""
+    stable = methods_of(methods, unstable=False)
+    missing = [method for method in stable if method not in rows]
     if missing:
         raise MisuseError(f"the table of {table} handlers has no row for {', '.join(missing)}")
-    check_known(table, rows, methods)
+    check_known(table, rows, stable)
 
 
 def complete_rows(

@@ -203,24 +203,20 @@ def misfit(field: Field, value: object) -> str | None:
 def choices_of(field: Field) -> tuple[tuple[str, str], ...]:
     """Return the choices of a field as (value, title); empty if it has free text."""
     if field.get("type") == "string":
-        return _choices(field.get("enum"), field.get("oneOf"))
-    if field.get("type") == "array":
+        bare, titled = field.get("enum"), field.get("oneOf")
+    elif field.get("type") == "array":
         items = field.get("items", {})
         bare = items.get("enum") if items.get("type") == "string" else None
-        return _choices(bare, items.get("anyOf"))
-    return ()
+        titled = items.get("anyOf")
+    else:
+        return ()
+    if titled is None:
+        return tuple((value, value) for value in bare or ())
+    return tuple((option["const"], option["title"]) for option in titled)
 
 
 def _is_known(field: Field) -> bool:
     return field.get("type") in ("string", "integer", "number", "boolean", "array")
-
-
-def _choices(
-    bare: Sequence[str] | None, titled: Sequence[Choice] | None
-) -> tuple[tuple[str, str], ...]:
-    if titled is None:
-        return tuple((value, value) for value in bare or ())
-    return tuple((option["const"], option["title"]) for option in titled)
 
 
 def _string(field: Field, value: object) -> str | None:

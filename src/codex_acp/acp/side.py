@@ -36,7 +36,6 @@ from codex_acp.transport.connection import Connection, Direction
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
-    from types import TracebackType
 
     from codex_acp.acp.dialects import Dialect, RequestHandler
     from codex_acp.jsonrpc.message import Notification, Request, RequestId
@@ -192,12 +191,7 @@ class Side:
         self.connection.start(self)
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> bool | None:
+    async def __aexit__(self, kind: Any, error: BaseException | None, trace: Any) -> bool | None:
         try:
             return await self._stack.__aexit__(kind, error, trace)
         except BaseExceptionGroup as group:

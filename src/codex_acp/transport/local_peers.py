@@ -97,13 +97,10 @@ def private_folder(key: str) -> Path:
 
 def _temporary_folder() -> str:
     """Return what ``tempfile.gettempdir``, whose module takes long to load, nearly always does."""
-    named = filter(None, map(os.environ.get, ("TMPDIR", "TEMP", "TMP")))
-    usable = filter(_is_writable_folder, (*named, "/tmp", "/var/tmp"))
-    return os.path.abspath(next(usable, "/tmp"))  # noqa: PTH100
-
-
-def _is_writable_folder(path: str) -> bool:
-    return os.path.isdir(path) and os.access(path, os.W_OK | os.X_OK)  # noqa: PTH112
+    for path in (*map(os.environ.get, ("TMPDIR", "TEMP", "TMP")), "/tmp", "/var/tmp"):
+        if path and os.path.isdir(path) and os.access(path, os.W_OK | os.X_OK):  # noqa: PTH112
+            return os.path.abspath(path)  # noqa: PTH100
+    return "/tmp"
 
 
 def _is_private(folder: Path) -> bool:

@@ -37,15 +37,10 @@ async def shielded(work: asyncio.Future[T]) -> T:
     try:
         await asyncio.wait((work,))
     except asyncio.CancelledError:
-        work.add_done_callback(_retrieve_error)
+        # Reads the error, so that asyncio does not log it.
+        work.add_done_callback(lambda done: done.cancelled() or done.exception())
         raise
     return work.result()
-
-
-def _retrieve_error(work: asyncio.Future[T]) -> None:
-    """Read the error, so that asyncio does not log it."""
-    if not work.cancelled():
-        work.exception()
 
 
 async def finish(task: asyncio.Task[T]) -> None:
