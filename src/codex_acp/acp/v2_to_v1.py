@@ -220,9 +220,8 @@ class ToolCalls:
     """Converts the tool calls of one session."""
 
     def __init__(self) -> None:
-        self._calls: dict[str, _CallContent] = {}
-        self._with_content: dict[str, None] = {}
-        """Ids of the calls whose content is kept; the last id was updated last."""
+        self._calls: LastOnes[str, _CallContent] = LastOnes(MAX_CALLS)
+        """Id → the content, which only the last `MAX_CONTENTS` have; the last was updated last."""
         self._terminals: LastOnes[str, _Terminal] = LastOnes(MAX_TERMINALS)
         self._evicted: list[Json] = []
         """Updates that are still to be sent, of calls whose content is no longer kept."""
@@ -275,7 +274,7 @@ class ToolCalls:
 
     def unsent_updates(self) -> list[Json]:
         """Return the updates of all content that was not sent yet, when the agent becomes idle."""
-        unsent = [call_id for call_id in self._with_content if self._calls[call_id].unsent_size]
+        unsent = [call_id for call_id, call in self._calls.items() if call.unsent_size]
         return self.evicted_updates() + [self._content_update(call_id) for call_id in unsent]
 
     def evicted_updates(self) -> list[Json]:
@@ -285,20 +284,15 @@ class ToolCalls:
 
     def _touch(self, call_id: str) -> _CallContent:
         """Return a tool call as the one updated last; forget the content of the oldest call."""
-        call = self._calls.get(call_id)
-        if call is None:
-            call = self._calls[call_id] = _CallContent()
-        self._with_content.pop(call_id, None)
-        self._with_content[call_id] = None
-        if len(self._with_content) > MAX_CONTENTS:
-            oldest = next(iter(self._with_content))
-            del self._with_content[oldest]
-            if self._calls[oldest].unsent_size:
-                self._evicted.append(self._content_update(oldest))
-            was_cut = self._calls[oldest].is_cut or bool(self._calls[oldest].pieces)
-            self._calls[oldest] = _CallContent(is_cut=was_cut)
-        if len(self._calls) > MAX_CALLS:
-            del self._calls[next(each for each in self._calls if each not in self._with_content)]
+        call = self._calls[call_id] = self._calls.get(call_id) or _CallContent()
+        oldest_id = next(islice(reversed(self._calls), MAX_CONTENTS, None), None)
+        if oldest_id is not None:
+            oldest = self._calls[oldest_id]
+            if oldest.unsent_size:
+                self._evicted.append(self._content_update(oldest_id))
+            oldest.is_cut = oldest.is_cut or bool(oldest.pieces)
+            oldest.pieces.clear()
+            oldest.size = oldest.unsent_size = 0
         return call
 
     def convert_terminal(self, update: Json) -> list[Json]:

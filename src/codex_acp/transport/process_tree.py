@@ -256,19 +256,17 @@ class ProcessTree:
         _add_descendants(members, children)
         self.unsure, orphans = False, list[int]()
         for info in table.values():
-            if info.pid not in members and self._may_be_orphan(info):
-                marked = self._mark is not None and has_mark(info.pid, self._mark)
-                self.unsure |= marked is None and info.parent != _KERNEL_THREADS
-                if marked or self._is_left_to_last_tree(info):
-                    orphans.append(info.pid)
+            if info.pid in members or info.dead or info.ticks < self._start_ticks:
+                continue  # it is known, has ended, or began before the root
+            marked = self._mark is not None and has_mark(info.pid, self._mark)
+            self.unsure |= marked is None and info.parent != _KERNEL_THREADS
+            if marked or self._is_left_to_last_tree(info):
+                orphans.append(info.pid)
         if orphans:
             members.update(orphans)
             _add_descendants(members, children)
         members.discard(os.getpid())  # never signal this process itself
         self._known = {pid: table[pid] for pid in members if pid in table}
-
-    def _may_be_orphan(self, info: ProcessInfo) -> bool:
-        return sys.platform == "linux" and not info.dead and info.ticks >= self._start_ticks
 
     def _is_left_to_last_tree(self, info: ProcessInfo) -> bool:
         """Return whether no other tree is open that could end the orphan, and nothing spares it."""

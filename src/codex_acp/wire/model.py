@@ -15,10 +15,8 @@ from codex_acp.wire.lazy import BaseModel
 
 if TYPE_CHECKING:
     from pydantic import ConfigDict, GetCoreSchemaHandler
-    from pydantic_core import CoreSchema
-
-if TYPE_CHECKING:
     from pydantic._internal._model_construction import ModelMetaclass
+    from pydantic_core import CoreSchema
 else:
     ModelMetaclass = lazy.LazyModelMeta if lazy.IS_TESTED else type(BaseModel)
 
