@@ -166,7 +166,7 @@ MUTANTS: Final = (
         "            self._reader.drain(FINAL_READ_LIMIT)", "            pass",
         "the last output of a child is lost", CHILD),
     Mutant("child-last-words", "transport/child.py",
-        "            self._stderr_reader.drain(FINAL_READ_LIMIT)", "            pass",
+        "        self._stderr_reader.drain(FINAL_READ_LIMIT)", "        pass",
         "why a child has ended is lost", CHILD),
     Mutant("secret-told", "transcript/secrets.py",
         "if len(value) >= _MIN_SECRET:", "if False:",
