@@ -22,9 +22,6 @@ DEFAULT_LINE_LIMIT: Final = 64 * 1024 * 1024
 HEAD_BYTES: Final = 256
 """Bytes that are kept of a line above the limit: its id and kind come first in both protocols."""
 
-SMALL_PIECE: Final = 4096
-"""Bytes below which the pieces of a line are joined, because each object takes memory."""
-
 
 class TooLong(NamedTuple):
     """A line above the limit, of which only the first bytes are kept."""
@@ -41,15 +38,15 @@ class LineFramer:
     one chunk are in memory.
     """
 
-    __slots__ = ("_pieces", "_skipping", "limit", "pending")
+    __slots__ = ("_line", "_skipping", "limit")
 
     def __init__(self, limit: int = DEFAULT_LINE_LIMIT) -> None:
         self.limit: int = limit
         """Bytes of a line at most."""
-        self._pieces: list[bytes | bytearray] = []
-        self.pending: int = 0
-        """Bytes of the incomplete line in `_pieces`."""
+        self._line = bytearray()
+        """The incomplete line."""
         self._skipping = False
+        """Whether to drop the rest of a line above the limit."""
 
     def feed(self, data: bytes) -> list[bytes | TooLong]:
         """Add a chunk; return the lines that it completes, in order."""
@@ -60,32 +57,25 @@ class LineFramer:
             self._skipping = False
             data = data[end + 1 :]
         *parts, rest = data.split(b"\n")
-        if parts and self.pending:
-            parts[0] = self._join_pieces(parts[0])
+        if parts and self._line:
+            parts[0] = self._end_line(parts[0])
         lines = self._checked(parts)
-        if rest:
-            self.pending += len(rest)
-            if len(rest) >= SMALL_PIECE:  # in a growing buffer it would be copied again and again
-                self._pieces.append(rest)
-            elif self._pieces and isinstance(last := self._pieces[-1], bytearray):
-                last += rest
-            else:
-                self._pieces.append(bytearray(rest))
-            if self.pending > self.limit:
-                lines.append(self._too_long(self._join_pieces(b"")))
-                self._skipping = True
+        self._line += rest
+        if len(self._line) > self.limit:
+            lines.append(self._too_long(self._end_line()))
+            self._skipping = True
         return lines
 
     def finish(self) -> bytes | TooLong | None:
         """End the stream; return the last line if it has no line break, else None."""
         self._skipping = False
-        lines = self._checked([self._join_pieces(b"")])
+        lines = self._checked([self._end_line()])
         return lines[0] if lines else None
 
-    def _join_pieces(self, end: bytes) -> bytes:
-        """Remove all pieces, and return them joined, with ``end`` behind them."""
-        pieces, self._pieces, self.pending = self._pieces, [], 0
-        return b"".join((*pieces, end))
+    def _end_line(self, end: bytes = b"") -> bytes:
+        """Return the incomplete line with ``end`` behind it, and begin another."""
+        line, self._line = self._line, bytearray()
+        return b"".join((line, end))
 
     def _too_long(self, line: bytes) -> TooLong:
         return TooLong(self.limit, line[: min(self.limit, HEAD_BYTES)])
