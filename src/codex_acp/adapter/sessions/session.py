@@ -11,7 +11,6 @@ from time import monotonic
 from typing import TYPE_CHECKING, assert_never
 from uuid import uuid4
 
-from codex_acp.acp.capabilities import ClientFeatures
 from codex_acp.adapter.command_results import TextCommand, TurnCommand
 from codex_acp.adapter.prompts.plan_review import MESSAGE, PlanMode, PlanQuestion
 from codex_acp.adapter.prompts.turn_calls import TurnCalls
@@ -45,11 +44,11 @@ from codex_acp.mapping.events import (
 from codex_acp.mapping.messages import make_notice
 from codex_acp.mapping.running_calls import announce, approval_settled, call_ended
 from codex_acp.mapping.session import end_of_turn, prompt_title, turn_usage
-from codex_acp.mapping.state import SessionState
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Iterator, Sequence
 
+    from codex_acp.acp.capabilities import ClientFeatures
     from codex_acp.adapter.prompts.early_turn import EarlyTurn
     from codex_acp.adapter.session_client import Outgoing
     from codex_acp.adapter.side_tasks import Spawn
@@ -58,17 +57,19 @@ if TYPE_CHECKING:
     from codex_acp.codex.connection.app_server_connection import AppServerConnection
     from codex_acp.mapping.content import Block
     from codex_acp.mapping.events import Activity, SessionEvents, ToolCallAnnounced
+    from codex_acp.mapping.state import SessionState
 
 
 class Session:
     """An open session on one app-server; ``thread.follow`` subscribes it to its notifications.
 
     ``spawn`` starts a task that may outlive a request. ``settle`` withdraws the person's questions
-    of a turn; called with None, it withdraws all questions and interrupts the sub-agents. ``state``
-    comes from a replay. ``roots`` has the session's directories → where each led when it was
-    opened. ``may_be_below`` returns whether a thread may be a sub-agent of the session. ``earlier``
-    returns the notifications of a sub-agent's thread from before the session follows it. All
-    methods run on the event loop's thread.
+    of a turn; called with None, it withdraws all questions and interrupts the sub-agents.
+    ``ensure_git_consent`` asks before a turn whether git may run the programs that its
+    configuration names, or raises RpcError. ``on_unloaded`` is called when Codex reports that it
+    unloaded the thread. ``may_be_below`` returns whether a thread may be a sub-agent of the
+    session. ``earlier`` returns the notifications of a sub-agent's thread from before the session
+    follows it. All methods run on the event loop's thread.
     """
 
     def __init__(
@@ -77,29 +78,25 @@ class Session:
         codex: AppServerConnection,
         outflow: Outgoing,
         spawn: Spawn,
-        features: ClientFeatures | None = None,
-        settle: Callable[[str | None], None] | None = None,
+        state: SessionState,
         *,
-        state: SessionState | None = None,
-        roots: Mapping[str, str] | None = None,
+        settle: Callable[[str | None], None],
+        ensure_git_consent: Callable[[], Awaitable[None]],
+        on_unloaded: Callable[[], None],
         may_be_below: Callable[[str], bool],
-        earlier: Callable[[str], list[tuple[str, JsonValue]]] = lambda _: [],
+        earlier: Callable[[str], list[tuple[str, JsonValue]]],
     ) -> None:
         self.id = session_id
-        self.commands: SessionCommands | None = None
-        """The slash commands, set by `SessionServices.add`; None: every prompt is a message."""
-        self.ensure_git_consent: Callable[[], Awaitable[None]] | None = None
-        """Asks before a turn whether git may run the programs that its configuration names; set by
-        `Sessions`. Raises RpcError."""
+        self.commands: SessionCommands
+        """The slash commands, set by `SessionServices.add`."""
         self.loss: str | None = None
         """How the session lost its Codex; None while it has one."""
-        self.on_unloaded: Callable[[], None] = lambda: None
-        """Called when Codex reports that it unloaded the thread; set by `Sessions`."""
         self._codex = codex
         self._settle = settle
+        self._ensure_git_consent = ensure_git_consent
+        self._on_unloaded = on_unloaded
         self._outflow = outflow
-        self._state = state or SessionState(features or ClientFeatures())
-        self._state.roots = roots or {}
+        self._state = state
         self.thread: ShownThread = ShownThread(codex, session_id, self._state, self)
         """Makes events of the thread's notifications."""
         self.sub_agents: SubAgents = SubAgents(
@@ -111,7 +108,7 @@ class Session:
         """Token usage of the thread before the running turn."""
         self._calls = TurnCalls(codex, session_id)
         self.prompts: SessionDriver = SessionDriver(self._calls, self, spawn)
-        self.plan_mode: PlanMode | None = None
+        self.plan_mode: PlanMode
         """Set by `SessionServices.add`."""
         self._plan: PlanQuestion | None = None
         """The last question about a plan."""
@@ -208,28 +205,25 @@ class Session:
         self.thread.stop_showing()
         self.sub_agents.detach()
 
-    def move(
-        self, codex: AppServerConnection, settle: Callable[[str | None], None] | None = None
-    ) -> None:
+    def move(self, codex: AppServerConnection) -> None:
         """Move to another app-server, on which the thread was resumed, without subscribing."""
         self.thread.unsubscribe()
         self._codex = self._calls.codex = self.thread.codex = codex
         self.sub_agents.move(codex)
-        self._settle = settle
         self.loss = None
         self.prompts.handle(ev.Moved())
 
     async def _work_for(self, prompt: Sequence[Block]) -> TurnWork | LocalReply:
         """Return the work that a prompt asks for. Raises RpcError if the prompt cannot run."""
-        command = None if self.commands is None else await self.commands.find(prompt)
+        command = await self.commands.find(prompt)
         message: list[UserInput] | None
         match command:
             case TextCommand():
                 if command.starts_turns:  # ``/goal``: Codex begins turns without a prompt
-                    await self._git_consent()
+                    await self._ensure_git_consent()
                 return LocalReply(lambda: self._run_text_command(command))
             case TurnCommand():
-                await self._git_consent()
+                await self._ensure_git_consent()
                 message = command.message
                 if command.before_message is not None:
                     await command.before_message()
@@ -238,17 +232,13 @@ class Session:
                     return TurnWork(command.method, lambda _: params, None)
                 assert message is not None, "a command without params is a message"
             case None:
-                await self._git_consent()
+                await self._ensure_git_consent()
                 message = await prompt_message(self._codex, self.id, prompt)
             case _:
                 assert_never(command)
         content = message  # mypy narrows `message` for no lambda
         params_of = lambda message_id: self._calls.start_params(content, message_id)  # noqa: E731
         return TurnWork("turn/start", params_of, content)
-
-    async def _git_consent(self) -> None:
-        if self.ensure_git_consent is not None:
-            await self.ensure_git_consent()
 
     def _show(self, message_id: str, prompt: Sequence[Block]) -> None:
         self._outflow.send(self.id, PromptTaken(message_id, prompt))
@@ -274,8 +264,7 @@ class Session:
 
     def settle_questions(self, turn_id: str | None) -> None:
         """Withdraw the person's questions of a turn; None: all, those of sub-agents too."""
-        if self._settle is not None:
-            self._settle(turn_id)
+        self._settle(turn_id)
 
     def prepare_turn(self) -> None:
         """Note the token usage before the next turn, and forget the last plan."""
@@ -285,14 +274,12 @@ class Session:
     @property
     def has_plan(self) -> bool:
         """Return whether the ending turn proposed a plan, and plan mode is on."""
-        mode = self.plan_mode
-        return self._state.proposed_plan is not None and mode is not None and mode.is_on()
+        return self._state.proposed_plan is not None and self.plan_mode.is_on()
 
     def show_plan_question(self) -> None:
-        mode, plan = self.plan_mode, self._state.proposed_plan
-        assert mode is not None, "`has_plan` was true"
+        plan = self._state.proposed_plan
         assert plan is not None, "`has_plan` was true"
-        self._plan = PlanQuestion(self.id, plan, mode)
+        self._plan = PlanQuestion(self.id, plan, self.plan_mode)
         self.send_events([self._plan.announced])
 
     async def ask_about_plan(self) -> bool:
@@ -306,7 +293,6 @@ class Session:
 
     async def leave_plan_mode(self) -> TurnWork:
         """Leave plan mode; return the turn that carries the plan out. Raises CodexAcpError."""
-        assert self.plan_mode is not None, "`has_plan` was true"
         await self.plan_mode.leave()
         work = await self._work_for([TextBlock(MESSAGE)])
         assert isinstance(work, TurnWork), "the message is no command"
@@ -390,7 +376,7 @@ class Session:
         if event is not None:
             self.prompts.handle(event)
         if is_unloaded(method, params):
-            self.on_unloaded()
+            self._on_unloaded()
 
     def send_events(self, events: SessionEvents) -> None:
         for event in events:

@@ -354,33 +354,33 @@ class Sessions:
         opened.servers = given_servers(opened.params)  # this Codex starts them again
         session = opened.session
         assert session is not None
-        self._apply_back_pressure(session_id, opened.connection.codex)
-        settle = partial(self._settle, session_id, opened.connection)
-        session.move(opened.connection.codex, settle)
+        self._apply_back_pressure(session_id, opened.codex)
+        session.move(opened.codex)
         session.thread.follow(held)
 
     def _make_session(self, session_id: str, opened: OpenSession) -> Session:
         from codex_acp.adapter.sessions.session import Session
+        from codex_acp.mapping.state import SessionState
 
         _ = opened.connection.intake  # make it now: it must see items before the session does
         self._apply_back_pressure(session_id, opened.codex)
         client = self.client_of(session_id)
+        state = opened.state or SessionState(client.features)
+        state.roots = opened.roots
         session = opened.session = Session(
             session_id,
             opened.codex,
             client.outflow,
             self._spawn,
-            client.features,
-            partial(self._settle, session_id, opened.connection),
-            state=opened.state,
-            roots=opened.roots,
-            may_be_below=lambda thread_id: self._may_be_below(session_id, thread_id),
+            state,
+            settle=partial(self._settle, session_id, opened),
+            ensure_git_consent=lambda: self.ensure_git_consent(
+                opened.codex, opened.cwd, session_id
+            ),
+            on_unloaded=partial(self._unloaded, opened),
+            may_be_below=partial(self._may_be_below, session_id),
             earlier=opened.take_unclaimed,
         )
-        session.ensure_git_consent = lambda: self.ensure_git_consent(
-            opened.codex, opened.cwd, session_id
-        )
-        session.on_unloaded = lambda: self._unloaded(opened)
         self.on_session_made(session, opened)
         if opened.early is not None:  # before the notifications of that turn
             session.begin(opened.early)
@@ -394,15 +394,15 @@ class Sessions:
             opened.unloaded = True
             opened.session.say(CLOSED_BY_CODEX)
 
-    def _settle(self, session_id: str, connection: _Connection, turn_id: str | None) -> None:
+    def _settle(self, session_id: str, opened: OpenSession, turn_id: str | None) -> None:
         """Withdraw the person's questions of a turn; None: all, and interrupt the sub-agents."""
-        intake = connection.intake
+        intake = opened.connection.intake
         if turn_id is not None:
             intake.settle_turn(session_id, turn_id)
             return
         # Codex leaves a sub-agent running when the turn above it is interrupted.
         for agent_thread, agent_turn in intake.items.running_sub_agents_of(session_id):
-            self._interrupt(connection.codex, agent_thread, agent_turn)
+            self._interrupt(opened.codex, agent_thread, agent_turn)
         intake.prompt_cancelled(session_id)
 
     def refuse_sub_agent(self, session_id: str) -> None:
