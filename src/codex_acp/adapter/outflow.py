@@ -88,8 +88,6 @@ class Outflow:
         self._spawn = spawn
         self._waiting: OrderedDict[int, _Waiting] = OrderedDict()
         """The events that wait, oldest first, by number."""
-        self._last: _Waiting | None = None
-        """The newest event that waits."""
         self._next_number = 0
         self._calls: dict[tuple[str, str], int] = {}
         """Session and tool call → the number of its newest change that waits."""
@@ -138,7 +136,7 @@ class Outflow:
         return True
 
     def _queue(self, session_id: str, event: SessionEvent) -> None:
-        last, text = self._last, None
+        last, text = next(reversed(self._waiting.values()), None), None
         if last is not None and last.session_id == session_id:
             text = continued_text(event, last.event)
         if last is not None and text is not None:
@@ -160,7 +158,7 @@ class Outflow:
                 self.unread -= self._waiting.pop(older).size
             self._calls[call] = self._next_number
         waiting = _Waiting(session_id, event, self._render)
-        self._waiting[self._next_number] = self._last = waiting
+        self._waiting[self._next_number] = waiting
         self._next_number += 1
         self.unread += waiting.size
 
@@ -183,8 +181,6 @@ class Outflow:
                 if self._calls.get(call) == number:
                     del self._calls[call]
             self._write_all(waiting.session_id, waiting.joined(self._render))
-        if not self._waiting:
-            self._last = None
         self._report_full()
 
     def _write_all(self, session_id: str, updates: Sequence[bytes]) -> None:
@@ -223,7 +219,6 @@ class Outflow:
             logger.debug("%d updates were not sent: the client is gone", len(self._waiting))
             self._waiting.clear()
             self._calls.clear()
-            self._last = None
             self.unread = 0
             self._report_full()
         finally:
