@@ -54,7 +54,8 @@ class AgentInV1(CommonMethods):
             "session/resume": row("ResumeSession", agent.resume_session),
             "session/close": row("CloseSession", lambda r: agent.close_session(r.session_id)),
             "session/set_mode": row(
-                "SetSessionMode", lambda r: agent.set_mode(r.session_id, r.mode_id)
+                "SetSessionMode",
+                lambda r: agent.agent_of(r.session_id).set_mode(r.session_id, r.mode_id),
             ),
             "session/set_config_option": self.set_config_option,
             "session/prompt": self.prompt,
@@ -82,7 +83,8 @@ class AgentInV1(CommonMethods):
         from codex_acp.mapping.options import option_json
 
         session_id, config_id = request.session_id, request.config_id
-        options = await self._agent.set_config_option(session_id, config_id, request.value)
+        agent = self._agent.agent_of(session_id)
+        options = await agent.set_config_option(session_id, config_id, request.value)
         return self._answer(
             "SetSessionConfigOption", {"configOptions": [*map(option_json, options)]}
         )

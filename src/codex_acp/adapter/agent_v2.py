@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from codex_acp.acp._generated.v2 import models as v2
     from codex_acp.acp._generated.v2.handlers import AgentRequestHandlers
     from codex_acp.acp.dialects import ExtensionHandler
-    from codex_acp.adapter.agent import AgentMethods, CodexAgent
     from codex_acp.adapter.prompts.early_turn import BeginEarly
     from codex_acp.adapter.session_client import Json
     from codex_acp.adapter.sessions.session import Session
@@ -44,20 +43,10 @@ COMMANDS_SECONDS: Final = 0.1
 
 
 class AgentInV2(CommonMethods):
-    """The methods of ``agent`` in version 2; see `CommonMethods` for ``own_agent``. ``agent_of``
-    returns the agent of an open session. Raises RpcError for other sessions."""
+    """The methods of ``agent`` in version 2; see `CommonMethods` for ``own_agent``."""
 
     _models = MODELS
     _is_simple = staticmethod(handshake.is_simple)
-
-    def __init__(
-        self,
-        agent: AgentMethods,
-        agent_of: Callable[[str], CodexAgent],
-        own_agent: CodexAgent | None = None,
-    ) -> None:
-        super().__init__(agent, own_agent)
-        self._agent_of = agent_of
 
     def handlers(self, extensions: Mapping[str, ExtensionHandler]) -> AgentHandlers:
         rows = (self.requests(), self.notifications(), self.unstable())
@@ -129,13 +118,13 @@ class AgentInV2(CommonMethods):
         answer = self._options(session_id)
         with suppress(TimeoutError):
             async with asyncio.timeout(COMMANDS_SECONDS):
-                commands = await self._agent_of(session_id).commands(session_id)
+                commands = await self._agent.agent_of(session_id).commands(session_id)
             if commands is not None:
                 answer["availableCommands"] = [command(each) for each in commands]
         return answer
 
     def _options(self, session_id: str) -> Json:
-        options = self._agent_of(session_id).config.options(session_id)
+        options = self._agent.agent_of(session_id).config.options(session_id)
         return {"configOptions": [option(each) for each in options]}
 
     async def session_status(self, request: v2.SessionStatusRequest) -> Any:
@@ -148,7 +137,7 @@ class AgentInV2(CommonMethods):
         return self._answer("SessionStatus", answer)
 
     def _session(self, session_id: str) -> Session:
-        return self._agent_of(session_id).session(session_id)
+        return self._agent.agent_of(session_id).session(session_id)
 
     async def close_session(self, request: v2.CloseSessionRequest) -> Any:
         """Close a session with `SessionMethods.close`; no effect for a session that is not open."""
@@ -162,7 +151,9 @@ class AgentInV2(CommonMethods):
     async def set_config_option(self, request: v2.SetSessionConfigOptionRequest) -> Any:
         from codex_acp.mapping.v2.content import option_and_value
 
-        options = await self._agent.set_config_option(*option_and_value(request))
+        session_id, config_id, value = option_and_value(request)
+        agent = self._agent.agent_of(session_id)
+        options = await agent.set_config_option(session_id, config_id, value)
         answer = {"configOptions": [option(each) for each in options]}
         return self._answer("SetSessionConfigOption", answer)
 
@@ -196,7 +187,7 @@ class AgentInV2(CommonMethods):
         if early is None:
             session_id = self._session(session_id).id
         cancelled = "the prompt was cancelled before Codex had taken it"
-        return await self._agent_of(session_id).begin_prompt(
+        return await self._agent.agent_of(session_id).begin_prompt(
             session_id, blocks, accepted, on_accepted, cancelled, early=early
         )
 

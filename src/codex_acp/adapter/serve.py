@@ -88,7 +88,7 @@ async def serve_link(
     tasks = SideTasks()
     try:
         agent = CodexAgent(app_server, tasks.start, transcript, when_loaded, ahead)
-        side = agent_side(connection, versions, agent, agent_of=lambda _: agent, own_agent=agent)
+        side = agent_side(connection, versions, agent, own_agent=agent)
         agent.client.side = side
         if ending is not None:
             tasks.start(lambda: _end(ending, agent, side))
@@ -106,20 +106,18 @@ def agent_side(
     connection: Connection,
     versions: Collection[int],
     agent: AgentMethods,
-    agent_of: Callable[[str], CodexAgent],
     own_agent: CodexAgent | None = None,
 ) -> EitherAgentSide:
     """Return the side that serves ``agent`` in ``versions``; a version's modules are loaded when a
     client speaks it.
 
-    ``agent_of`` returns the agent of an open session, or raises RpcError. ``own_agent``, which
-    serves logins and providers, too, is the agent of a client on standard input and output; None
-    for a client of the network, whose sessions can belong to several agents."""
+    ``own_agent``, which serves logins and providers, too, is the agent of a client on standard
+    input and output; None for a client of the network, whose sessions can have several agents."""
 
     async def steer(version: int, params: JsonValue) -> JsonValue:
         from codex_acp.adapter.prompts.steering import answer_steering  # with the first request
 
-        return await answer_steering(agent_of, version, params)
+        return await answer_steering(agent.agent_of, version, params)
 
     def in_v1() -> Handlers:
         from codex_acp.adapter.agent_v1 import AgentInV1
@@ -129,7 +127,7 @@ def agent_side(
     def in_v2() -> AgentHandlers:
         from codex_acp.adapter.agent_v2 import AgentInV2
 
-        return AgentInV2(agent, agent_of, own_agent).handlers({STEERING: partial(steer, 2)})
+        return AgentInV2(agent, own_agent).handlers({STEERING: partial(steer, 2)})
 
     return EitherAgentSide(
         connection, in_v1 if 1 in versions else None, in_v2 if 2 in versions else None

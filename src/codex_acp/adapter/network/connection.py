@@ -51,7 +51,6 @@ if TYPE_CHECKING:
     from codex_acp.adapter.side_tasks import Spawn
     from codex_acp.mapping.content import Block
     from codex_acp.mapping.events import StateChanged
-    from codex_acp.mapping.options import Option
     from codex_acp.transcript.log import Transcript
 
 
@@ -172,15 +171,9 @@ class NetworkConnection:
         self._must_own(session_id)
         return await self.agent.set_title(session_id, title)  # the session need not be open
 
-    async def set_mode(self, session_id: str, mode_id: str) -> None:
-        await self.shown_session(session_id).agent.set_mode(session_id, mode_id)
-
-    async def set_config_option(
-        self, session_id: str, config_id: str, value: str | bool
-    ) -> list[Option]:
-        return await self.shown_session(session_id).agent.set_config_option(
-            session_id, config_id, value
-        )
+    def agent_of(self, session_id: str) -> CodexAgent:
+        """Return the agent of a session that this connection shows. Raises RpcError for others."""
+        return self.shown_session(session_id).agent
 
     async def run_prompt(self, session_id: str, blocks: Sequence[Block]) -> PromptResult:
         session = self.shown_session(session_id)
@@ -395,8 +388,7 @@ class Hub:
         json_rpc.loads = bounded_loads
         agent = self.agent()
         connection = NetworkConnection(self.registry, token, agent)
-        agent_of = lambda session_id: connection.shown_session(session_id).agent  # noqa: E731
-        side = agent_side(json_rpc, self._versions, connection, agent_of)
+        side = agent_side(json_rpc, self._versions, connection)
 
         def disconnect(why: str) -> None:
             logger.warning("%s is disconnected: %s", name, why)
