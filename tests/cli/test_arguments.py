@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+from argparse import Namespace
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -44,8 +45,8 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[object]:
         calls.append((options, {**DEFAULTS, **more}))
         return 7
 
-    def demo(**more: Any) -> int:
-        calls.append(more)
+    def demo(options: Namespace) -> int:
+        calls.append(vars(options))
         return 7
 
     monkeypatch.setattr(serve_module, "serve", serve)
@@ -94,19 +95,17 @@ def test_the_word_may_follow_the_options(started: list[object]) -> None:
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
-        ([], {"codex": None, "yes": False, "wire": False, "interactive": False}),
-        (["--yes", "--ask"], {"codex": None, "yes": True, "wire": False, "interactive": True}),
-        (
-            ["-y", "--wire", "--codex", "c"],
-            {"codex": "c", "yes": True, "wire": True, "interactive": False},
-        ),
+        ([], {}),
+        (["--yes", "--ask"], {"yes": True, "ask": True}),
+        (["-y", "--wire", "--codex", "c"], {"codex": "c", "yes": True, "wire": True}),
     ],
 )
 def test_options_of_the_demonstration(
     started: list[object], options: list[str], expected: dict[str, object]
 ) -> None:
     assert main(["demo", *options]) == 7
-    assert started == [expected]
+    defaults = {"codex": None, "yes": False, "wire": False, "ask": False, "agent": False}
+    assert started == [{**defaults, **expected}]
 
 
 @pytest.mark.parametrize(

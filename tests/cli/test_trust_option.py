@@ -35,7 +35,7 @@ def test_another_agent_is_not_told_of_it(
     agent: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     words = [*agent, "--trust", str(tmp_path), "Go."]
-    assert run(RunOptions(**vars(run_parser().parse_args(words)))) == USAGE
+    assert run(run_parser().parse_args(words)) == USAGE
     assert "--trust is for the agent codex" in capsys.readouterr().err
 
 

@@ -1,7 +1,8 @@
 """The parsers of the arguments of ``codex-acp-sdk``: a function for each command.
 
 Those of ``run``, ``chat``, ``fleet`` and ``doctor``, which take longer to load, are in
-`codex_acp.cli.command_arguments`. Not loaded when the agent starts without options.
+`codex_acp.cli.command_arguments`, that of ``transcript`` is in `codex_acp.cli.transcript_command`.
+Not loaded when the agent starts without options.
 """
 
 from __future__ import annotations
@@ -136,14 +137,6 @@ def routes_parser() -> argparse.ArgumentParser:
         "view and the negative reply.",
     )
     parser.add_argument("--json", action="store_true", help="print JSON")
-    return parser
-
-
-def transcript_parser() -> argparse.ArgumentParser:
-    from codex_acp.cli.transcript_command import add_transcript_arguments
-
-    parser = parser_of("transcript")
-    add_transcript_arguments(parser)
     return parser
 
 

@@ -45,6 +45,7 @@ from codex_acp.runtime.results import text_of
 from codex_acp.transport.shielding import run_loop
 
 if TYPE_CHECKING:
+    from argparse import Namespace
     from collections.abc import Iterator, Sequence
     from typing import TextIO
 
@@ -71,8 +72,9 @@ REPLAYED: Final = 2_000
 """Characters of an earlier message that are shown when its session is resumed."""
 
 
-def chat(options: ChatOptions) -> int:
+def chat(parsed: Namespace) -> int:
     """Talk until the person leaves; return the exit code."""
+    options = ChatOptions(**vars(parsed))
     try:
         spec, level = replace(options.spec(), shared=True), log_level()
         if not options.list and not all(map(is_terminal, (sys.stdin, sys.stdout, sys.stderr))):

@@ -13,7 +13,7 @@ from codex_acp.cli.arguments import add_codex, add_trust, parser_of, positive
 from codex_acp.errors import MisuseError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Sequence
 
     from codex_acp.runtime import AgentSpec
 
@@ -428,9 +428,3 @@ def doctor_parser() -> argparse.ArgumentParser:
     parser.add_argument("--json", action="store_true", help="print one JSON object for programs")
     add_codex(parser)
     return parser
-
-
-PARSERS: Final[Mapping[str, Callable[[], argparse.ArgumentParser]]] = {
-    "run": run_parser, "chat": chat_parser, "fleet": fleet_parser, "doctor": doctor_parser,
-}  # fmt: skip
-"""Functions that make the parser of a command, by command."""

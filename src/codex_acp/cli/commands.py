@@ -1,4 +1,4 @@
-"""The commands of ``codex-acp-sdk``: their table, and the functions that run them.
+"""The commands of ``codex-acp-sdk``: their table, and the functions that run the small ones.
 
 The program's help, its completions and its reference are made from the table. This module is not
 loaded when the agent starts without options.
@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from codex_acp.cli import arguments
 from codex_acp.cli.arguments import PROGRAM, network_options
@@ -135,29 +135,6 @@ def _run_help(parsed: argparse.Namespace) -> int:
     return 0
 
 
-def _run_run(parsed: argparse.Namespace) -> int:
-    from codex_acp.cli.command_arguments import RunOptions
-    from codex_acp.cli.host import run as run_prompt
-
-    return run_prompt(RunOptions(**vars(parsed)))
-
-
-def _run_fleet(parsed: argparse.Namespace) -> int:
-    from codex_acp.cli.fleet import run as run_fleet
-    from codex_acp.cli.fleet import show
-
-    if parsed.action == "show":
-        return show(parsed.out, as_json=parsed.json)
-    return run_fleet(parsed)
-
-
-def _run_chat(parsed: argparse.Namespace) -> int:
-    from codex_acp.cli.chat import chat
-    from codex_acp.cli.command_arguments import ChatOptions
-
-    return chat(ChatOptions(**vars(parsed)))
-
-
 def _login(codex: str | None, argv: Sequence[str]) -> int:
     from codex_acp.cli.small_commands import login
 
@@ -170,32 +147,6 @@ def _run_routes(parsed: argparse.Namespace) -> int:
     name = "routes.json" if parsed.json else "routes.md"  # made from the code by `nox -s goldens`
     sys.stdout.write((files("codex_acp.routing") / name).read_text(encoding="utf-8"))
     return 0
-
-
-def _run_demo(parsed: argparse.Namespace) -> int:
-    from codex_acp.cli.demo import demo, demo_agent
-
-    if parsed.agent:
-        return demo_agent(codex=parsed.codex)
-    return demo(codex=parsed.codex, yes=parsed.yes, wire=parsed.wire, interactive=parsed.ask)
-
-
-def _run_doctor(parsed: argparse.Namespace) -> int:
-    from codex_acp.cli.doctor import doctor
-
-    return doctor(parsed)
-
-
-def _run_transcript(parsed: argparse.Namespace) -> int:
-    from codex_acp.cli.transcript_command import transcript
-
-    return transcript(parsed)
-
-
-def _run_play(parsed: argparse.Namespace) -> int:
-    from codex_acp.cli.small_commands import play_file
-
-    return play_file(parsed.file, parsed.session)
 
 
 def _run_completions(parsed: argparse.Namespace) -> int:
@@ -234,15 +185,15 @@ def help_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _lazy_parser(word: str) -> Callable[[], argparse.ArgumentParser]:
-    """Return a function that makes a command's parser, after loading its options late."""
+def _late(module: str, name: str) -> Callable[..., Any]:
+    """Return a function of `codex_acp.cli`, whose module is loaded when the function is called."""
 
-    def load() -> argparse.ArgumentParser:
-        from codex_acp.cli.command_arguments import PARSERS
+    def call(*args: argparse.Namespace) -> Any:
+        from importlib import import_module
 
-        return PARSERS[word]()
+        return getattr(import_module(f"codex_acp.cli.{module}"), name)(*args)
 
-    return load
+    return call
 
 
 COMMANDS: Final[Mapping[str, Command]] = {
@@ -252,15 +203,15 @@ COMMANDS: Final[Mapping[str, Command]] = {
     ),
     "demo": Command(
         "a tour: the real Codex, a scripted model, no account",
-        "[options]", arguments.demo_parser, _run_demo,
+        "[options]", arguments.demo_parser, _late("demo", "demo"),
     ),
     "run": Command(
         "send one prompt to any ACP agent, from the terminal or a script",
-        "[options] PROMPT", _lazy_parser("run"), _run_run,
+        "[options] PROMPT", _late("command_arguments", "run_parser"), _late("host", "run"),
     ),
     "chat": Command(
         "talk with any ACP agent in the terminal",
-        "[options] [PROMPT]", _lazy_parser("chat"), _run_chat,
+        "[options] [PROMPT]", _late("command_arguments", "chat_parser"), _late("chat", "chat"),
     ),
     "login": Command(
         "log in to OpenAI with Codex's own login",
@@ -268,19 +219,22 @@ COMMANDS: Final[Mapping[str, Command]] = {
     ),
     "doctor": Command(
         "find problems, with advice; print settings for editors",
-        "[--turn] [--editor NAME]", _lazy_parser("doctor"), _run_doctor,
+        "[--turn] [--editor NAME]",
+        _late("command_arguments", "doctor_parser"), _late("doctor", "doctor"),
     ),
     "transcript": Command(
         "show a transcript, or make a page of it",
-        "[options] FILE", arguments.transcript_parser, _run_transcript,
+        "[options] FILE",
+        _late("transcript_command", "transcript_parser"), _late("transcript_command", "transcript"),
     ),
     "play": Command(
         "replay a recording of sessions, and print the differences",
-        "[--session N] FILE", arguments.play_parser, _run_play,
+        "[--session N] FILE", arguments.play_parser, _late("small_commands", "play_file"),
     ),
     "fleet": Command(
         "run many tasks from a file, and keep their outcomes",
-        "run|show [options]", _lazy_parser("fleet"), _run_fleet,
+        "run|show [options]",
+        _late("command_arguments", "fleet_parser"), _late("fleet", "run_or_show"),
     ),
     "routes": Command(
         "print the possible routes of every request of Codex",

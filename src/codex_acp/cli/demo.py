@@ -48,6 +48,7 @@ from codex_acp.transport.child import spawn
 from codex_acp.transport.shielding import run_loop
 
 if TYPE_CHECKING:
+    from argparse import Namespace
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
     from typing import TextIO
@@ -76,16 +77,14 @@ KEPT: Final = ("CODEX_ACP_", "CODEX_PATH")
 """Prefixes of variables that Codex gets although they have a prefix in `HIDDEN`."""
 
 
-def demo(
-    *, codex: str | None = None, yes: bool = False, wire: bool = False, interactive: bool = False
-) -> int:
-    """Run the tour; return its exit code, 0 if everything went as the script says.
-
-    ``codex`` is the binary's path. ``yes`` starts without asking; ``wire`` shows each line of the
-    connection; with ``interactive`` the person answers the tour's questions.
-    """
-    if not is_terminal(sys.stdin) and (interactive or not yes):
-        option = "--ask is for a terminal" if interactive else "use --yes"
+def demo(options: Namespace) -> int:
+    """Run the tour, or with ``--agent`` serve a client. Return the exit code; that of the tour is 0
+    if everything went as the script says."""
+    codex: str | None = options.codex
+    if options.agent:
+        return demo_agent(codex=codex)
+    if not is_terminal(sys.stdin) and (options.ask or not options.yes):
+        option = "--ask is for a terminal" if options.ask else "use --yes"
         return failed("demo", f"standard input is no terminal to ask on; {option}")
     try:
         path = find_codex(codex).path
@@ -96,7 +95,7 @@ def demo(
         return failed("demo", f"{NO_LOOPBACK}; {HOW_TO_ENABLE_LOOPBACK}", FAILED)
     out = open_output(sys.stdout)
     print(f"{INTRODUCTION}\nCodex {version} at\n{path_and_source}\n", file=out, flush=True)
-    if not yes and not _agreed():
+    if not options.yes and not _agreed():
         print("Nothing was started.", file=out)
         return FAILED
     with _surroundings(watched=out.isatty()) as (home, server):
@@ -106,7 +105,7 @@ def demo(
         if search_path := os.environ.get("PYTHONPATH"):  # the agent may find this package there
             env["PYTHONPATH"] = search_path
         spec = AgentSpec.codex("--codex", path, env=env, inherit_env=False)
-        tour = Tour(spec, home.workspace, server, out, interactive=interactive, wire=wire)
+        tour = Tour(spec, home.workspace, server, out, interactive=options.ask, wire=options.wire)
         code = run_loop(tour.run())
     if code > SIGNALLED:  # a signal ended the tour
         print("interrupted; everything that was started is ended", file=sys.stderr)

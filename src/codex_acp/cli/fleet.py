@@ -64,8 +64,10 @@ TABLE_SECONDS: Final = 0.5
 """How often the table of running tasks is drawn."""
 
 
-def run(options: Namespace) -> int:
-    """Run the tasks; return the exit code. ``options``: of `fleet_parser`."""
+def run_or_show(options: Namespace) -> int:
+    """Run the tasks of a file, or show outcomes; return the exit code."""
+    if options.action == "show":
+        return show(options.out, as_json=options.json)
     try:
         level = log_level()
         asks = not options.json and is_terminal(sys.stdin) and is_terminal(sys.stderr)

@@ -41,6 +41,7 @@ from codex_acp.transport.process_tree import adopt_orphans
 from codex_acp.transport.shielding import run_loop
 
 if TYPE_CHECKING:
+    from argparse import Namespace
     from collections.abc import Awaitable, Callable
     from typing import Any
 
@@ -241,8 +242,9 @@ def settings_of(session: Session) -> dict[str, Setting]:
     return {"model": options.model, "mode": options.mode, "effort": options.thought_level}
 
 
-def run(options: RunOptions) -> int:
+def run(parsed: Namespace) -> int:
     """Send the prompt of the options, and show its result; return the exit code."""
+    options = RunOptions(**vars(parsed))
     try:
         text = options.prompt
         if text == "-":

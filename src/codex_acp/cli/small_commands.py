@@ -16,6 +16,7 @@ from codex_acp.codex.connection.launch import CODEX_PATH_VARIABLE, codex_version
 from codex_acp.errors import CodexNotFound, CodexTooOld, LaunchError
 
 if TYPE_CHECKING:
+    from argparse import Namespace
     from collections.abc import Sequence
 
     from codex_acp.adapter.session.record import Difference
@@ -82,12 +83,13 @@ DIFFERENT = 1
 """Exit code if the effects of this version differ from the record."""
 
 
-def play_file(path: str, session: int | None = None) -> int:
-    """Play a record, and print the differences of this version; with ``session``, print a record
+def play_file(options: Namespace) -> int:
+    """Play a record, and print the differences of this version; with ``--session``, print a record
     of that session instead. Return the exit code."""
     from codex_acp.adapter.session.record import UnreadableRecord, as_test, play, read_record
     from codex_acp.cli.terminal import failed
 
+    path, session = options.file, options.session
     try:
         steps = read_record(path)
     except UnreadableRecord as error:

@@ -27,6 +27,7 @@ from textwrap import fill
 from typing import TYPE_CHECKING, Final, TypeAlias, get_args
 
 from codex_acp._json import list_at, text_at
+from codex_acp.cli.arguments import parser_of
 from codex_acp.cli.terminal import FAILED, failed, rows_of
 from codex_acp.cli.transcript_lines import (
     DECIDED,
@@ -74,8 +75,8 @@ exit codes: 0, 1 if a line could not be read, 2 usage, 130 Ctrl-C
 """
 
 
-def add_transcript_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.description, parser.epilog = DESCRIPTION, EPILOG
+def transcript_parser() -> argparse.ArgumentParser:
+    parser = parser_of("transcript", description=DESCRIPTION, epilog=EPILOG)
     parser.add_argument("file", metavar="FILE", help="the transcript; - for standard input")
     how = parser.add_mutually_exclusive_group()
     how.add_argument(
@@ -102,6 +103,7 @@ def add_transcript_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--json", action="store_true", help="print the lines unchanged, for other programs"
     )
+    return parser
 
 
 def _words(known: tuple[str, ...], what: str) -> Callable[[str], list[str]]:
