@@ -83,8 +83,13 @@ class AgentOptions:
         """Return the spec of the agent. Raises MisuseError for options that do not go together."""
         from codex_acp.runtime.agent_spec import BUILT_IN, AgentSpec
 
-        if (problem := self._problem()) is not None:
-            raise MisuseError(problem)
+        if self.connect is None and self.token_file is not None:
+            raise MisuseError("--token-file is for --connect")
+        if self.connect is None and self.cwd is not None and not Path(self.cwd).is_dir():
+            raise MisuseError(f"{self.cwd!r} is no directory")
+        if not self.is_ours and (self.trust or self.codex is not None):
+            option = "--trust" if self.trust else "--codex"
+            raise MisuseError(f"{option} is for the agent codex; give another agent its own option")
         if self.connect is not None:
             from codex_acp.transcript.given_values import secrets_in
             from codex_acp.transcript.secrets import remember_secrets
@@ -103,18 +108,6 @@ class AgentOptions:
                 *binary, *(word for each in self.trust for word in ("--trust", each))
             )
         return BUILT_IN[self.agent]
-
-    def _problem(self) -> str | None:
-        """Return which options do not go together; None if all do."""
-        if self.connect is None and self.token_file is not None:
-            return "--token-file is for --connect"
-        if self.connect is None and self.cwd is not None and not Path(self.cwd).is_dir():
-            return f"{self.cwd!r} is no directory"
-        if self.trust and not self.is_ours:
-            return "--trust is for the agent codex; give another agent its own option"
-        if self.codex is not None and not self.is_ours:
-            return "--codex is for the agent codex; give another agent its own option"
-        return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -198,28 +191,24 @@ def _kinds(text: str) -> tuple[str, ...]:
 
 def remote_token(file: str | None) -> str | None:
     """Return the token from ``file``, or without a file from the environment variable. Remove the
-    variable in either case. Raises MisuseError."""
+    variable in either case. Mask the token in what is logged or shown. Raises MisuseError."""
     from codex_acp.cli.process import take_token
-
-    token = take_token()
-    if file is None:
-        return _remember(token) if token else None
-    try:
-        lines = Path(file).read_text().splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        why = getattr(error, "strerror", None) or error
-        raise MisuseError(f"the token file {file!r} cannot be read: {why}") from error
-    words = next((line.split() for line in lines if line.strip() and line[0] != "#"), [])
-    if not words:
-        raise MisuseError(f"the token file {file!r} has no token")
-    # A line is TOKEN, NAME TOKEN or NAME TOKEN TIME, as the server reads its tokens.
-    return _remember(words[0] if len(words) == 1 else words[1])
-
-
-def _remember(token: str) -> str:
-    """Mask ``token`` in everything that is logged or shown from now on; return the token."""
     from codex_acp.transcript.secrets import remember_secrets
 
+    token = take_token()
+    if file is not None:
+        try:
+            lines = Path(file).read_text().splitlines()
+        except (OSError, UnicodeDecodeError) as error:
+            why = getattr(error, "strerror", None) or error
+            raise MisuseError(f"the token file {file!r} cannot be read: {why}") from error
+        words = next((line.split() for line in lines if line.strip() and line[0] != "#"), [])
+        if not words:
+            raise MisuseError(f"the token file {file!r} has no token")
+        # A line is TOKEN, NAME TOKEN or NAME TOKEN TIME, as the server reads its tokens.
+        token = words[0] if len(words) == 1 else words[1]
+    if not token:
+        return None
     remember_secrets([token])
     return token
 

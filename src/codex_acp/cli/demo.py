@@ -381,11 +381,10 @@ class Tour:
     def _spec_with_shown_link(self, screen: _Screen) -> AgentSpec:
         from codex_acp.runtime import AgentSpec
 
-        def link() -> ShownLink:
-            spec = self.spec
-            return ShownLink(spawn(spec.command, spec.environment, name="codex"), screen.wire)
-
-        return AgentSpec(name="codex", link=link)
+        command, env = self.spec.command, self.spec.environment
+        return AgentSpec(
+            name="codex", link=lambda: ShownLink(spawn(command, env, name="codex"), screen.wire)
+        )
 
 
 class _Screen(TextOutput):

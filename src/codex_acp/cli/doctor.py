@@ -201,7 +201,7 @@ def _look_at_login(codex: str, home: Home, copy: HomeCopy, deadline: Deadline) -
                 with open(file, "wb") as stream:  # noqa: PTH123 - a descriptor
                     stream.write(content)
         argv = [codex, "login", "status"]
-        ended = run_program(argv, copy.offline, str(copy.workspace), seconds)
+        status, output = run_program(argv, copy.offline, str(copy.workspace), seconds)
     except FileNotFoundError as error:
         return [warning("login", f"it was not looked at: {error.strerror}", "look again")]
     except (OSError, ValueError) as error:
@@ -214,7 +214,7 @@ def _look_at_login(codex: str, home: Home, copy: HomeCopy, deadline: Deadline) -
     finally:
         target.unlink(missing_ok=True)
     store = toml_of(home.config).get("cli_auth_credentials_store")
-    return login_findings(ended.status, ended.output, store)
+    return login_findings(status, output, store)
 
 
 def _look_at_command() -> Iterator[Finding]:

@@ -182,17 +182,16 @@ def look_at_codex(codex: str | None, deadline: Deadline) -> tuple[Finding, Codex
     other = "name another Codex with --codex or CODEX_PATH"
     seconds = deadline.left(VERSION_SECONDS)
     try:
-        ended = run_program([binary.path, "--version"], os.environ, "/", seconds)
+        status, output = run_program([binary.path, "--version"], os.environ, "/", seconds)
     except TooSlow:
         text = f"{where} printed no version within {seconds:.3g} seconds"
         return problem("codex", text, other), None
     except OSError as error:
         text = f"{where} cannot be run: {error.strerror or error}"
         return problem("codex", text, f"it must be a Codex for this system; {other}"), None
-    words = ended.output.split()
-    if ended.status != 0 or not words or not words[-1][:1].isdigit():
-        how = how_ended(ended.status)
-        text = f"{where} is not a Codex: --version {how}, {safe_line(ended.output)!r}"
+    words = output.split()
+    if status != 0 or not words or not words[-1][:1].isdigit():
+        text = f"{where} is not a Codex: --version {how_ended(status)}, {safe_line(output)!r}"
         return problem("codex", text, other), None
     version = words[-1]
     try:
@@ -335,14 +334,6 @@ class TooSlow(Exception):
     """A check took longer than its limit."""
 
 
-class Ended(NamedTuple):
-    """Result of a program."""
-
-    status: int
-    output: str
-    """Text of stdout and stderr."""
-
-
 def within(seconds: float, check: Callable[[], _T]) -> _T:
     """Run ``check`` in a thread, and return its result. Raises TooSlow, which leaves the thread
     running, and what ``check`` raises."""
@@ -365,8 +356,11 @@ def within(seconds: float, check: Callable[[], _T]) -> _T:
     return values[0]
 
 
-def run_program(argv: Sequence[str], env: Mapping[str, str], cwd: str, seconds: float) -> Ended:
-    """Run a program, then kill its process group. Raises OSError, TooSlow."""
+def run_program(
+    argv: Sequence[str], env: Mapping[str, str], cwd: str, seconds: float
+) -> tuple[int, str]:
+    """Run a program, then kill its process group. Return the exit status, and the text of stdout
+    and stderr. Raises OSError, TooSlow."""
     # A file for its output: a child process that outlives it would keep a pipe open.
     with tempfile.TemporaryFile() as output:
         process = subprocess.Popen(
@@ -383,7 +377,7 @@ def run_program(argv: Sequence[str], env: Mapping[str, str], cwd: str, seconds: 
             with suppress(subprocess.TimeoutExpired):
                 process.wait(1)
         output.seek(0)
-        return Ended(status, output.read(MAX_OUTPUT).decode(errors="replace"))
+        return status, output.read(MAX_OUTPUT).decode(errors="replace")
 
 
 _QUOTED: Final = re.compile(r'"""(?s:.*?)"""|"(?:[^"\\\n]|\\.)*"|\'[^\'\n]*\'')

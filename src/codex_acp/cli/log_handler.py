@@ -59,7 +59,8 @@ class LogHandler(logging.Handler):
         self._lines: LineWriter | None = None
         self._put: Callable[[str], None]
         if isinstance(to, int):
-            self._lines = LineWriter(to, self._encoded, self._on_lost, gap=_gap)
+            gap = "[{} records are missing here: they could not be written]\n".format
+            self._lines = LineWriter(to, self._encoded, self._on_lost, gap=gap)
             self._put = self._lines.put
         else:
             self._put = lambda line: to(self._encoded(line).decode())
@@ -130,10 +131,6 @@ class LogHandler(logging.Handler):
                 f"codex-acp-sdk: the log {self._path} takes no line ({reason}); what is lost is "
                 "counted there when it does"
             )
-
-
-def _gap(lost: int) -> str:
-    return f"[{lost} records are missing here: they could not be written]\n"
 
 
 _MAX_EVENT_TEXT = 1_000

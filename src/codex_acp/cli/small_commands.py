@@ -44,8 +44,8 @@ def version_text(codex: str | None = None) -> tuple[str, int]:
             code = 0
     text = (
         f"codex-acp-sdk {__version__}\n"
-        f"Codex schema  {CODEX_VERSION} ({_shown(CODEX_PACKAGE)})\n"
-        f"ACP schema    v1 and v2 ({_shown(ACP_PACKAGE)} {ACP_VERSION})\n"
+        f"Codex schema  {CODEX_VERSION} ({CODEX_PACKAGE.replace(':', ' ', 1)})\n"
+        f"ACP schema    v1 and v2 ({ACP_PACKAGE.replace(':', ' ', 1)} {ACP_VERSION})\n"
         f"Codex binary  {binary}\n"
     )
     return text, code
@@ -61,11 +61,6 @@ def version_and_place(codex: str | None = None) -> tuple[str, str]:
     except CodexTooOld as error:
         raise LaunchError(f"{where}: {error}") from error
     return version, where
-
-
-def _shown(package: str) -> str:
-    """``npm:@scope/name`` → ``npm @scope/name``."""
-    return package.replace(":", " ", 1)
 
 
 def login(codex: str | None, arguments: Sequence[str]) -> int:
