@@ -19,6 +19,7 @@ import tempfile
 import threading
 import time
 import tomllib
+from concurrent.futures import Future, wait
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
@@ -337,23 +338,18 @@ class TooSlow(Exception):
 def within(seconds: float, check: Callable[[], _T]) -> _T:
     """Run ``check`` in a thread, and return its result. Raises TooSlow, which leaves the thread
     running, and what ``check`` raises."""
-    values: list[_T] = []
-    errors: list[BaseException] = []
+    result: Future[_T] = Future()
 
     def run() -> None:
         try:
-            values.append(check())
+            result.set_result(check())
         except BaseException as error:  # noqa: BLE001 - raised again by the caller
-            errors.append(error)
+            result.set_exception(error)
 
-    thread = threading.Thread(target=run, daemon=True)
-    thread.start()
-    thread.join(seconds)
-    if thread.is_alive():
+    threading.Thread(target=run, daemon=True).start()
+    if not wait([result], seconds).done:
         raise TooSlow
-    if errors:
-        raise errors[0]
-    return values[0]
+    return result.result()
 
 
 def run_program(

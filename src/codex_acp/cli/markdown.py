@@ -83,7 +83,9 @@ class MarkdownText:
     def _add(self, text: str, columns: int, *, coloured: bool) -> str:
         self._pending += text
         shown = ""
-        if not self._without_layout and self._must_parse(text):
+        has_blank_line = "\n\n" in self._pending[-len(text) - 1 :] and self._parsed < PARSE_LIMIT
+        is_due = "\n" in text and len(self._pending) >= self._due
+        if (has_blank_line or is_due) and not self._without_layout:
             if _is_costly(self._pending):
                 self._without_layout = True
             else:
@@ -97,12 +99,6 @@ class MarkdownText:
             shown += visible_controls(self._pending)
             self._pending = ""
         return shown
-
-    def _must_parse(self, text: str) -> bool:
-        """Return whether ``text``, the newest of the pending text, may have completed a block."""
-        if "\n\n" in self._pending[-len(text) - 1 :] and self._parsed < PARSE_LIMIT:
-            return True
-        return "\n" in text and len(self._pending) >= self._due
 
     def rest(self, columns: int, *, coloured: bool) -> str:
         """Return the rows of the pending text, at the message's end or before a question."""

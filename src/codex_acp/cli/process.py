@@ -8,10 +8,6 @@ from __future__ import annotations
 import os
 import sys
 
-TYPE_CHECKING = False  # importing typing would delay the start of Codex
-if TYPE_CHECKING:
-    from typing import TextIO
-
 COMPLAINT_MILLISECONDS = 200
 """Time for a full stderr to become writable."""
 
@@ -61,19 +57,6 @@ def put_in_place() -> None:
         sys.stdout = open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
     if sys.stderr is None:
         sys.stderr = open(2, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
-
-
-def cannot_be_written(stream: TextIO | None) -> bool:
-    """Return whether the process was started without ``stream``, an output."""
-    if stream is None:
-        return True
-    import fcntl
-
-    try:
-        flags = fcntl.fcntl(stream.fileno(), fcntl.F_GETFL)
-    except (AttributeError, OSError, ValueError):  # no file at all, as in tests
-        return False
-    return flags & os.O_ACCMODE == os.O_RDONLY
 
 
 # Variables that only this command may read. Child processes inherit the environment, and

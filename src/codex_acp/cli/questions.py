@@ -24,7 +24,7 @@ from codex_acp.cli.terminal import (
     Redraw,
     Style,
 )
-from codex_acp.cli.tool_calls import asked_to, described, quoted
+from codex_acp.cli.tool_calls import ASKED, described, quoted
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
@@ -117,7 +117,7 @@ class Questions:
     async def permission(self, permission: Permission) -> types.PermissionOption | None:
         """Ask for a permission; return the option that the person chose, None to reject."""
         options, call = permission.options, permission.tool_call
-        first = Line(f"{self.agent} asks for permission: {asked_to(call)}".rstrip())
+        first = Line(f"{self.agent} asks for permission: {ASKED.get(call.kind or '', '')}".rstrip())
         choices = [
             _Choice(_words_of(option), rejects=option.kind in REJECTING) for option in options
         ]

@@ -23,7 +23,6 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
 from codex_acp.acp import types
-from codex_acp.cli.process import cannot_be_written
 from codex_acp.cli.terminal import Frame, Line, LiveLine, Style, rows_of, size_of, styled, wrapped
 from codex_acp.cli.tool_calls import exit_code_of, outcome, summary, title_of
 from codex_acp.errors import CodexAcpError, ErrorReply, ProcessExited
@@ -613,9 +612,14 @@ two seconds. A reader that reads nothing shows nothing either."""
 
 def open_output(stream: TextIO | None) -> TextIO:
     """Return ``stream``, or ``/dev/null`` if this process was started without the stream."""
-    if stream is None or cannot_be_written(stream):
-        return open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123
-    return stream
+    if stream is not None:
+        try:
+            flags = fcntl.fcntl(stream.fileno(), fcntl.F_GETFL)
+        except (AttributeError, OSError, ValueError):  # no file at all, as in tests
+            return stream
+        if flags & os.O_ACCMODE != os.O_RDONLY:  # else `put_in_place` opened it
+            return stream
+    return open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123
 
 
 def is_terminal(stream: TextIO | None) -> bool:

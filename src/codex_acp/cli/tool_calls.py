@@ -75,11 +75,6 @@ _ALIKE: Final = 200
 _FENCE: Final = re.compile(r"(`{3,})[a-z]{0,12}")
 
 
-def asked_to(call: ToolCall) -> str:
-    """Return what the permission is for; empty for an unknown kind."""
-    return ASKED.get(call.kind or "", "")
-
-
 def title_of(call: ToolCall) -> str:
     """Return the call's title for one line; it may have control characters."""
     title = call.title or call.tool_call_id
@@ -119,7 +114,10 @@ def described(call: ToolCall, *, verbose: bool = False) -> Iterator[Line]:
             yield Line(location.path, "  file: ")
     for content in call.content:
         if isinstance(content, types.DiffToolCallContent):
-            yield from _diff(content)
+            what = "new file" if content.old_text is None else "change of"
+            yield Line(f"{what} {content.path}:", "  ")
+            for line, style in diff_lines(content.old_text, content.new_text):
+                yield Line(line, FOREIGN_PREFIX, style)
             continue
         if isinstance(content, types.TerminalToolCallContent):
             continue  # the terminal's command is the call's, shown above
@@ -186,13 +184,6 @@ def _cut(lines: list[str], first: int, last: int) -> list[str]:
     if left_out <= 1:
         return lines
     return [*lines[:first], f"... {left_out} more lines", *lines[len(lines) - last :]]
-
-
-def _diff(content: types.DiffToolCallContent) -> Iterator[Line]:
-    what = "new file" if content.old_text is None else "change of"
-    yield Line(f"{what} {content.path}:", "  ")
-    for text, style in diff_lines(content.old_text, content.new_text):
-        yield Line(text, FOREIGN_PREFIX, style)
 
 
 def _command_of(call: ToolCall) -> tuple[str, str | None]:

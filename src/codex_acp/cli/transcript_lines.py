@@ -398,21 +398,15 @@ WIDE: Final = 110
 """Columns from which a terminal's rows show the session, the sender and the receiver, too."""
 MAX_RAW: Final = 10_000
 """Characters of a text that are escaped for a row; more would not fit into the row."""
-_NAMES: Final[dict[Kind, str]] = {
-    "approval": "APPROVAL", "elicitation": "ELICITATION", "decline": "DECLINED",
-    "prompt": "prompt", "session": "session", "wire": "wire",
+_KINDS_SHOWN: Final[dict[Kind, tuple[str, str]]] = {
+    "approval": ("\u2b22 APPROVAL", "1;33"), "elicitation": ("\u25d7 ELICITATION", "1;35"),
+    "decline": ("\u2298 DECLINED", "1;31"), "prompt": ("\u203a prompt", "34"),
+    "session": ("\u25a1 session", "2"), "wire": ("\u00b7 wire", "2"),
 }  # fmt: skip
-_WIDTH: Final = max(map(len, _NAMES.values()))
+"""Kind → its mark and name, and their ANSI style."""
+_WIDTH: Final = max(len(shown) for shown, _ in _KINDS_SHOWN.values())
 _VERB_WIDTH: Final = 14
 _GAP: Final = "  "
-_MARKS: Final[dict[Kind, str]] = {
-    "approval": "\u2b22", "elicitation": "\u25d7", "decline": "\u2298",
-    "prompt": "\u203a", "session": "\u25a1", "wire": "\u00b7",
-}  # fmt: skip
-_KIND_STYLES: Final[dict[Kind, str]] = {
-    "approval": "1;33", "elicitation": "1;35", "decline": "1;31",
-    "prompt": "34", "session": "2", "wire": "2",
-}  # fmt: skip
 _TONE_STYLES: Final[dict[Tone, str]] = {
     "open": "1", "good": "32", "bad": "31", "halted": "2", "plain": "0",
 }  # fmt: skip
@@ -442,7 +436,7 @@ class Rows:
         kind, verb = description.kind, description.verb
         verb_has_kind = verb.startswith(kind)  # not "decline declined"
         self._counts[verb if verb_has_kind else f"{kind} {verb}"] += 1
-        marked_kind = f"{_MARKS[kind]} {_NAMES[kind]:{_WIDTH}}{_GAP}"
+        shown_kind, kind_style = _KINDS_SHOWN[kind]
         prefix = clock
         if self._columns() >= WIDE:
             shown_id = entry.event.ref.session_id or entry.event.ref.thread_id or "-"
@@ -452,7 +446,7 @@ class Rows:
         text = " ".join(part for part in (description.about, description.detail) if part)
         self._put(
             (prefix + _GAP, "2"),
-            (marked_kind, _KIND_STYLES[kind]),
+            (f"{shown_kind:{_WIDTH}}{_GAP}", kind_style),
             (f"{verb:{_VERB_WIDTH}}{_GAP}", _TONE_STYLES[description.tone]),
             (visible(text[:MAX_RAW]), "0"),
         )
