@@ -85,46 +85,25 @@ def auth_methods(capabilities: JsonValue, ways: LoginWays) -> list[JsonValue]:
     in_terminal = by_type or bool(command)
     methods: list[JsonValue] = []
     if not ways.is_unreachable and (has_browser or in_terminal):
-        chat_gpt: dict[str, JsonValue] = {
-            "id": CHATGPT,
-            "name": "Log in with ChatGPT",
-            "description": "Opens the login page of OpenAI in a browser on this machine",
-        }
-        if not has_browser:
-            chat_gpt |= _run_in_terminal(LOGIN_ARGS, command, by_type)
-        methods.append(chat_gpt)
+        name = "Log in with ChatGPT"
+        about = "Opens the login page of OpenAI in a browser on this machine"
+        run = {} if has_browser else _run_in_terminal(LOGIN_ARGS, command, by_type)
+        methods.append({"id": CHATGPT, "name": name, "description": about, **run})
     if shows_pages or in_terminal:
-        device_code: dict[str, JsonValue] = {
-            "id": DEVICE_CODE,
-            "name": "Log in with ChatGPT on another device",
-            "description": "Shows a page and a code to type there; for remote machines",
-        }
-        if not shows_pages:
-            device_code |= _run_in_terminal(DEVICE_CODE_ARGS, command, by_type)
-        methods.append(device_code)
-    methods.append(
-        {
-            "id": API_KEY,
-            "name": "Use an OpenAI API key",
-            "description": f"Takes the key from {' or '.join(API_KEY_VARIABLES)}",
-        }
-    )
+        name = "Log in with ChatGPT on another device"
+        about = "Shows a page and a code to type there; for remote machines"
+        run = {} if shows_pages else _run_in_terminal(DEVICE_CODE_ARGS, command, by_type)
+        methods.append({"id": DEVICE_CODE, "name": name, "description": about, **run})
+    about = f"Takes the key from {' or '.join(API_KEY_VARIABLES)}"
+    methods.append({"id": API_KEY, "name": "Use an OpenAI API key", "description": about})
     if in_terminal and has_browser:
-        codex_login: dict[str, JsonValue] = {
-            "id": TERMINAL,
-            "name": "Log in with `codex login`",
-            "description": "Runs Codex's own login in a terminal",
-        }
-        methods.append(codex_login | _run_in_terminal(LOGIN_ARGS, command, by_type))
+        name, about = "Log in with `codex login`", "Runs Codex's own login in a terminal"
+        run = _run_in_terminal(LOGIN_ARGS, command, by_type)
+        methods.append({"id": TERMINAL, "name": name, "description": about, **run})
     if value_at(capabilities, "auth", "_meta", GATEWAY) is True:
-        protocol: JsonValue = {"protocol": "openai", "restartRequired": "false"}
-        gateway: dict[str, JsonValue] = {
-            "id": GATEWAY,
-            "name": "Use a gateway of your client",
-            "description": "Asks the model where your client says",
-            "_meta": {GATEWAY: protocol},
-        }
-        methods.append(gateway)
+        name, about = "Use a gateway of your client", "Asks the model where your client says"
+        meta: JsonValue = {GATEWAY: {"protocol": "openai", "restartRequired": "false"}}
+        methods.append({"id": GATEWAY, "name": name, "description": about, "_meta": meta})
     return methods
 
 
@@ -134,13 +113,11 @@ def _run_in_terminal(
     """Return the members of a method that runs in a terminal, ``by_type`` or by its ``command``."""
     members: dict[str, JsonValue] = {}
     if by_type:
-        members |= {"args": list(args), "type": "terminal"}
+        members |= {"args": [*args], "type": "terminal"}
     if command:
-        run: JsonValue = {
-            "label": "Codex login",
-            "command": command[0],
-            "args": [*command[1:], *args],
-        }
+        program, *first_args = command
+        label = "Codex login"
+        run: JsonValue = {"label": label, "command": program, "args": [*first_args, *args]}
         members["_meta"] = {TERMINAL_AUTH: run}
     return members
 
