@@ -1,4 +1,5 @@
-"""Read unchecked JSON: a value that is missing or of another type reads as None or empty.
+"""Read unchecked JSON: a value that is missing or of another type reads as None or empty. Leave
+out what is None where JSON is written.
 
 Imports nothing, because some JSON is read before a process is spawned.
 """
@@ -35,3 +36,8 @@ def list_at(value: object, *path: str) -> list[Any]:
     """Return the list at a path, else an empty one."""
     found = value_at(value, *path)
     return found if isinstance(found, list) else []
+
+
+def without_none(members: dict[str, Any]) -> dict[str, Any]:
+    """Return the members that are not None, in their order."""
+    return {name: value for name, value in members.items() if value is not None}

@@ -15,7 +15,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final, cast
 
-from codex_acp._json import object_at, text_at, value_at
+from codex_acp._json import object_at, text_at, value_at, without_none
 from codex_acp._record import NamedTuple
 from codex_acp._version import __version__
 from codex_acp.acp._generated.version import SCHEMA_PACKAGE as ACP_PACKAGE
@@ -137,9 +137,8 @@ class AuthStatus(NamedTuple):
         """Return ``AuthStatusResponse``, which is also the params of ``auth/status_update``."""
         if self.label is None:
             return {"state": self.state, "accounts": []}
-        account: dict[str, JsonValue] = {"label": self.label, "active": self.active}
-        if self.email:
-            account["email"] = self.email
+        email = self.email or None
+        account = without_none({"label": self.label, "active": self.active, "email": email})
         return {"state": self.state, "accounts": [account]}
 
 
@@ -270,8 +269,7 @@ def codex_client_info(params: Mapping[str, JsonValue]) -> dict[str, JsonValue] |
     name, title = text_at(info, "name"), text_at(info, "title")
     if name is None or not re.fullmatch(_HEADER_SAFE, name):
         return None
-    known: dict[str, JsonValue] = {"name": name, "version": info.get("version")}
-    return known if title is None else known | {"title": title}
+    return {"name": name, "version": info.get("version")} | without_none({"title": title})
 
 
 _NO_REQUEST: Final = "answers a request that ACP has no method for, so it is never sent"

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import field
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
+from codex_acp._json import without_none
 from codex_acp._record import NamedTuple, record
 from codex_acp.codex._generated import models
 from codex_acp.mapping.content import TextBlock
@@ -46,7 +47,7 @@ class ShownStatus(NamedTuple):
 
 def known_fields(**fields: object) -> dict[str, object] | None:
     """Return the fields that are not None, as raw input or output; None if there are none."""
-    return {name: value for name, value in fields.items() if value is not None} or None
+    return without_none(fields) or None
 
 
 def shown_status(status: str | None, phase: Phase) -> ShownStatus:

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from codex_acp._json import object_at
+from codex_acp._json import object_at, without_none
 from codex_acp._record import NamedTuple
 from codex_acp.codex.threads.opening import FULL_ACCESS, sandbox_policy
 from codex_acp.errors import RpcError
@@ -417,10 +417,7 @@ def option_json(option: Option, id_key: str = "id", group_key: str = "group") ->
 
 
 def _entry(choice: Choice, key: str) -> JsonObject:
-    entry: JsonObject = {key: choice.value, "name": choice.name}
-    if choice.description is not None:
-        entry["description"] = choice.description
-    return entry
+    return without_none({key: choice.value, "name": choice.name, "description": choice.description})
 
 
 def checked_value(view: ConfigView, option_id: str, value: str | bool) -> str:

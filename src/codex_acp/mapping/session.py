@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, assert_never
 
-from codex_acp._json import text_at, value_at
+from codex_acp._json import text_at, value_at, without_none
 from codex_acp._record import NamedTuple
 from codex_acp.jsonrpc.message import AUTHENTICATION_REQUIRED, INTERNAL_ERROR
 from codex_acp.mapping import events
@@ -44,19 +44,16 @@ def shared_update(
         case events.TitleChanged():
             return {"sessionUpdate": "session_info_update", "title": event.title}
         case events.SubAgentChanged():
-            update: dict[str, Any] = {
+            capabilities: dict[str, Any] = {"cancel": {}} if event.stoppable else {}
+            update = {
                 "sessionUpdate": "subagent_update",
                 "sessionId": event.session_id,
+                "title": event.title,
+                "description": event.description,
+                "state": None if event.state is None else state_of(event.state),
+                "capabilities": None if event.stoppable is None else capabilities,
             }
-            if event.title is not None:
-                update["title"] = event.title
-            if event.description is not None:
-                update["description"] = event.description
-            if event.state is not None:
-                update["state"] = state_of(event.state)
-            if event.stoppable is not None:
-                update["capabilities"] = {"cancel": {}} if event.stoppable else {}
-            return update
+            return without_none(update)
         case events.SessionMessage():
             return {
                 "sessionUpdate": "session_message",
@@ -309,34 +306,34 @@ def usage_update(usage: events.UsageChanged) -> dict[str, JsonValue]:
     The tokens of the whole session are in ``_meta.usage``, where acpx reads them: the schema has no
     field for them. Unknown values are left out, and so is the cost: Codex reports none.
     """
-    update: dict[str, JsonValue] = {
-        "sessionUpdate": "usage_update", "used": usage.used, "size": usage.size,
-    }  # fmt: skip
-    meta: dict[str, JsonValue] = {}
-    if usage.total is not None:
-        meta["usage"] = usage.total
-    if usage.limits:
-        meta[META_KEY] = {"rateLimits": [_limit_json(limit) for limit in usage.limits]}
-    if meta:
-        update["_meta"] = meta
-    return update
+    limits = {"rateLimits": [_limit_json(limit) for limit in usage.limits]}
+    meta = without_none({"usage": usage.total, META_KEY: limits if usage.limits else None})
+    return without_none(
+        {
+            "sessionUpdate": "usage_update",
+            "used": usage.used,
+            "size": usage.size,
+            "_meta": meta or None,
+        }
+    )
 
 
 def _limit_json(limit: events.RateLimit) -> dict[str, JsonValue]:
-    shown: dict[str, JsonValue] = {"id": limit.id}
-    texts = {"name": limit.name, "planType": limit.plan, "reached": limit.reached}
-    shown |= {key: value for key, value in texts.items() if value is not None}
-    spans: list[JsonValue] = []
-    for used, minutes, resets_at in limit.windows:
-        span: dict[str, JsonValue] = {"usedPercent": used}
-        known = {"windowMinutes": minutes, "resetsAt": resets_at}
-        spans.append(span | {key: value for key, value in known.items() if value is not None})
-    if spans:
-        shown["windows"] = spans
-    if limit.unlimited or limit.balance is not None:
-        credit: dict[str, JsonValue] = {"unlimited": limit.unlimited}
-        shown["credits"] = credit if limit.balance is None else credit | {"balance": limit.balance}
-    return shown
+    windows = [
+        without_none({"usedPercent": used, "windowMinutes": minutes, "resetsAt": resets_at})
+        for used, minutes, resets_at in limit.windows
+    ]
+    has_credits = limit.unlimited or limit.balance is not None
+    credit = without_none({"unlimited": limit.unlimited, "balance": limit.balance})
+    shown = {
+        "id": limit.id,
+        "name": limit.name,
+        "planType": limit.plan,
+        "reached": limit.reached,
+        "windows": windows or None,
+        "credits": credit if has_credits else None,
+    }
+    return without_none(shown)
 
 
 _GOAL: Final[dict[str, tuple[str, events.Severity]]] = {
@@ -449,18 +446,16 @@ def list_page(archived: str | None, cursor: str | None) -> ListPage | None:
 
 def list_params(cwd: str | None, page: ListPage) -> dict[str, JsonValue]:
     """Return the params of ``thread/list``: newest threads first, of every model provider."""
-    params: dict[str, JsonValue] = {
+    params = {
         "limit": PAGE,
         "sortKey": "updated_at",
         "sourceKinds": [*SOURCES],
         "modelProviders": [],
         "archived": page.archived,
+        "cwd": cwd,
+        "cursor": page.cursor,
     }
-    if cwd is not None:
-        params["cwd"] = cwd
-    if page.cursor is not None:
-        params["cursor"] = page.cursor
-    return params
+    return without_none(params)
 
 
 def is_archived(thread: JsonValue) -> bool:
@@ -477,12 +472,7 @@ def session_info(
     if thread_id is None or cwd is None:
         return None
     info: dict[str, JsonValue] = {"sessionId": thread_id, "cwd": cwd, "archived": archived}
-    title = title_of(thread)
-    if title is not None:
-        info["title"] = title
-    if updated is not None:
-        info["updatedAt"] = updated
-    return info
+    return info | without_none({"title": title_of(thread), "updatedAt": updated})
 
 
 def updated_at(thread: JsonValue) -> float | None:

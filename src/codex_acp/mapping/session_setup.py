@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, Final
 
-from codex_acp._json import list_at, object_at, text_at, value_at
+from codex_acp._json import list_at, object_at, text_at, value_at, without_none
 from codex_acp._record import NamedTuple
 from codex_acp.errors import RpcError
 from codex_acp.jsonrpc.message import INVALID_PARAMS, JsonValue
@@ -302,7 +302,7 @@ def without_gateway(
     """
     tables = object_at(config_read, "config", "model_providers")
     configured = object_at(tables, configured_provider(config_read))
-    provider: dict[str, JsonValue] = {k: v for k, v in configured.items() if v is not None}
+    provider = without_none(configured)
     openai: JsonValue = {"name": "OpenAI", "wire_api": "responses", "requires_openai_auth": True}
     return _with_provider(params, provider or openai)
 
