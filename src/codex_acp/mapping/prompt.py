@@ -43,7 +43,6 @@ if TYPE_CHECKING:
 _NO_FILES: Final[Mapping[str, bytes]] = MappingProxyType({})
 _NO_AUDIO: Final = "a command takes no audio"
 """Reason for the blocks of a slash command; for a turn, the caller passes the model's reason."""
-_ESCAPED: Final = re.compile(rb"%([0-9A-Fa-f]{2})")
 _PLAIN_TARGET: Final = re.compile(r"[^\s()<>]+")
 """Target that a Markdown link may have unescaped."""
 _IN_BRACKETS: Final = str.maketrans({"<": "%3C", ">": "%3E", "\n": "%0A"})
@@ -82,6 +81,8 @@ def has_audio(blocks: Sequence[Block]) -> bool:
 def local_path(uri: str) -> str | None:
     """Return the absolute path of a ``file:`` URI on this machine; None for any other URI, and for
     a path that is not UTF-8, which no JSON can have."""
+    from urllib.parse import unquote_to_bytes  # here: most prompts name no file
+
     scheme, colon, rest = uri.partition(":")
     if not colon or scheme.lower() != "file":
         return None
@@ -91,9 +92,8 @@ def local_path(uri: str) -> str | None:
         if host.lower() not in ("", "localhost"):
             return None
         rest = f"/{rest}"
-    raw = _ESCAPED.sub(lambda match: bytes([int(match[1], 16)]), rest.encode(errors="replace"))
     try:
-        path = raw.decode()
+        path = unquote_to_bytes(rest.encode(errors="replace")).decode()
     except UnicodeDecodeError:
         return None
     return path if path.startswith("/") and "\0" not in path else None
@@ -234,10 +234,8 @@ def _invalid(where: str, message: str) -> RpcError:
 _DATA_URL: Final = re.compile(r"data:(?P<mime>[\w.+-]+/[\w.+-]+)(?:;[^,;]*)*;base64,", re.ASCII)
 _SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
 """Scheme of at least two letters: one letter is the drive of a Windows path."""
-_PLAIN_IN_URI: Final = frozenset(
-    b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~/:@!$&'()*+,;="
-)
-"""Bytes that the path of a URI may have unescaped. Source: RFC 3986, ``pchar``."""
+_PLAIN_IN_URI: Final = "/:@!$&'()*+,;="
+"""Signs that the path of a URI may have unescaped. Source: RFC 3986, ``pchar``."""
 
 
 def content_block(part: models.UserInput) -> Block:
@@ -267,13 +265,12 @@ def content_block(part: models.UserInput) -> Block:
 
 def file_uri(path: str) -> str:
     """Return an absolute path as a ``file:`` URI; a text with a scheme is returned as it is."""
+    from urllib.parse import quote  # here: most prompts name no file
+
     if _SCHEME.match(path):
         return path
     slashed = path.replace("\\", "/") if re.match(r"[A-Za-z]:\\", path) else path
-    quoted = "".join(
-        chr(byte) if byte in _PLAIN_IN_URI else f"%{byte:02X}"
-        for byte in slashed.encode("utf-8", "surrogateescape")
-    )
+    quoted = quote(slashed, _PLAIN_IN_URI, errors="surrogateescape")
     return f"file://{quoted}" if quoted.startswith("/") else f"file:///{quoted}"
 
 
@@ -305,19 +302,12 @@ _MAX_DEPTH: Final = 20
 """Levels of JSON that are searched for data; results of tools have few levels."""
 
 
-def bounded_block(block: Block) -> Block:
+def bounded_block(block: ImageBlock | AudioBlock | BlobResource) -> Block:
     """Return a block; if its base64 is above `DATA_LIMIT`, a text with its length instead."""
-    match block:
-        case ImageBlock(data=data):
-            name = "image"
-        case AudioBlock(data=data):
-            name = "audio"
-        case BlobResource(blob=data):
-            name = "resource"
-        case TextBlock() | LinkBlock() | TextResource():
-            return block
-        case _:
-            assert_never(block)
+    if isinstance(block, BlobResource):
+        name, data = "resource", block.blob
+    else:
+        name, data = "image" if isinstance(block, ImageBlock) else "audio", block.data
     if len(data) > DATA_LIMIT:
         return TextBlock(f"[{name} of {len(data):,} characters of base64 not shown]")
     return block
