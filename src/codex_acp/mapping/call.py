@@ -257,5 +257,3 @@ class OpenCall:
     """Bytes of the diffs that were not sent yet; 0 if there are none."""
     above: Sequence[CallContent] = ()
     """Content above the output, shortened: each update of the output repeats it."""
-    above_size: int = 0
-    """Bytes of ``above``."""

@@ -131,9 +131,10 @@ def approval_review_completed(
     if params.review_id not in state.announced:
         state.announced[params.review_id] = None
         return (_review_call(params, status),)
-    changed = ToolCallChanged(id=params.review_id, status=status, content=_review_content(params))
-    changed.raw_output = plain(params.review)
-    return (changed,)
+    content, review = _review_content(params), plain(params.review)
+    return (
+        ToolCallChanged(id=params.review_id, status=status, content=content, raw_output=review),
+    )
 
 
 def _review_mode(
@@ -156,17 +157,15 @@ def _review_mode(
 
 
 def _review_call(params: _Review, status: CallStatus) -> ToolCallAnnounced:
-    call = ToolCallAnnounced(
+    return ToolCallAnnounced(
         id=params.review_id,
         title=f"Review: {action_words(params.action)}",
         kind="think",
         status=status,
         content=_review_content(params),
         raw_input={"targetItemId": params.target_item_id, "action": plain(params.action)},
+        raw_output=None if status == "in_progress" else plain(params.review),
     )
-    if status != "in_progress":
-        call.raw_output = plain(params.review)
-    return call
 
 
 def _review_content(params: _Review) -> list[CallContent]:

@@ -146,7 +146,6 @@ def _begin_item(state: SessionState, item: ToolItem) -> ToolCallAnnounced:
         open_call.above = command_content(item, limit=_ABOVE_LIMIT)
     elif isinstance(item, models.McpToolCallThreadItem):
         open_call.above = arguments_content(item.arguments, _ABOVE_LIMIT)
-    open_call.above_size = size_of(open_call.above)
     return call
 
 
@@ -188,7 +187,7 @@ def _in_terminal(state: SessionState, open_call: OpenCall) -> bool:
 def _due_at(state: SessionState, open_call: OpenCall) -> float | None:
     if open_call.unsent_diff_bytes:
         return open_call.diff_budget.due_at(open_call.unsent_diff_bytes, state.now)
-    return open_call.output.due_at(state.now, open_call.above_size)
+    return open_call.output.due_at(state.now, size_of(open_call.above))
 
 
 def _send_if_due(state: SessionState, call_id: str, open_call: OpenCall) -> SessionEvents:
@@ -197,7 +196,7 @@ def _send_if_due(state: SessionState, call_id: str, open_call: OpenCall) -> Sess
         return ()
     if open_call.unsent_diff_bytes:
         return flush_changes(state, call_id, open_call)
-    tail = open_call.output.take(state.now, open_call.above_size)
+    tail = open_call.output.take(state.now, size_of(open_call.above))
     block = output_block(tail)
     # `take` has charged the tail. Charge a block that escaping makes more than twice as large.
     uncharged = size_of([block]) - 2 * len(tail) - OVERHEAD_BYTES

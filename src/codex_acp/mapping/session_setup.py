@@ -21,12 +21,16 @@ if TYPE_CHECKING:
 _SERVERS: Final = "mcp_servers"
 
 
+def _invalid(problem: str) -> RpcError:
+    return RpcError(INVALID_PARAMS, problem)
+
+
 def checked_path(path: str, where: str) -> str:
     """Return an absolute path as it is; raise RpcError -32602, naming ``where``, for another."""
     if not path.startswith("/"):
-        raise RpcError(INVALID_PARAMS, f"{where}: {path!r} is not an absolute path")
+        raise _invalid(f"{where}: {path!r} is not an absolute path")
     if "\0" in path:
-        raise RpcError(INVALID_PARAMS, f"{where}: {path!r} holds a NUL character")
+        raise _invalid(f"{where}: {path!r} holds a NUL character")
     return path
 
 
@@ -141,14 +145,14 @@ def instructions(prompt: object) -> dict[str, JsonValue]:
         return {}
     mode, content = text_at(prompt, "mode"), list_at(prompt, "content")
     if mode not in MODES:
-        raise _invalid_prompt("mode: has to be append or override")
+        raise _invalid("systemPrompt.mode: has to be append or override")
     if not content:
-        raise _invalid_prompt("content: has to be a list of text blocks")
+        raise _invalid("systemPrompt.content: has to be a list of text blocks")
     texts: list[str] = []
     for number, block in enumerate(content):
         text = text_at(block, "text")
         if text is None or text_at(block, "type") != "text":
-            raise _invalid_prompt(f"content.{number}: has to be a text block")
+            raise _invalid(f"systemPrompt.content.{number}: has to be a text block")
         texts.append(text)
     return {MODES[mode]: "\n\n".join(texts)}
 
@@ -163,10 +167,6 @@ def with_configured_instructions(
     if not isinstance(given, str) or configured is None or not configured.strip():
         return dict(params)
     return {**params, APPENDED: f"{configured}\n\n{given}"}
-
-
-def _invalid_prompt(problem: str) -> RpcError:
-    return RpcError(INVALID_PARAMS, f"systemPrompt.{problem}")
 
 
 # The MCP servers that a client gives a session.
@@ -187,7 +187,7 @@ def server_config(servers: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, o
         where = f"mcpServers.{number}"
         table, name = _table(server, where), server["name"]
         if name in names:
-            raise RpcError(INVALID_PARAMS, f"{where}: the name {name!r} is given twice")
+            raise _invalid(f"{where}: the name {name!r} is given twice")
         names.add(name)
         base = free = _NOT_IN_A_NAME.sub("_", name) or "server"
         suffix = 2
@@ -209,7 +209,7 @@ def _table(server: Mapping[str, Any], where: str) -> dict[str, object]:
             return {"url": server["url"], "http_headers": headers}
     kind = server["type"]
     message = f"{where}: Codex has no transport of the type {kind!r}; give an http or stdio server"
-    raise RpcError(INVALID_PARAMS, message)
+    raise _invalid(message)
 
 
 # A client's own gateway to the model, and the threads that use it.
@@ -246,36 +246,28 @@ def gateway_of(
     from urllib.parse import urlsplit  # imported late: most starts do not need it
 
     if not isinstance(base_url, str) or not base_url or len(base_url) > MAX_URL:
-        raise RpcError(INVALID_PARAMS, f"{where}baseUrl: has to be an address")
+        raise _invalid(f"{where}baseUrl: has to be an address")
     try:
         parts = urlsplit(base_url)
         parts.port  # noqa: B018 - reading it checks it
     except ValueError:
-        raise RpcError(INVALID_PARAMS, f"{where}baseUrl: is no address") from None
+        raise _invalid(f"{where}baseUrl: is no address") from None
     if parts.scheme not in ("http", "https") or not _HOST.fullmatch(parts.netloc.split("@")[-1]):
-        raise RpcError(INVALID_PARAMS, f"{where}baseUrl: has to be an http or https address")
+        raise _invalid(f"{where}baseUrl: has to be an http or https address")
     if "@" in parts.netloc:
-        raise RpcError(
-            INVALID_PARAMS, f"{where}baseUrl: must not hold a user or a password; send a header"
-        )
+        raise _invalid(f"{where}baseUrl: must not hold a user or a password; send a header")
     if not base_url.isascii() or not base_url.isprintable() or " " in base_url:
-        raise RpcError(INVALID_PARAMS, f"{where}baseUrl: holds what an address cannot hold")
+        raise _invalid(f"{where}baseUrl: holds what an address cannot hold")
     given = {} if headers is None else headers
     if not isinstance(given, dict) or len(given) > MAX_HEADERS:
-        raise RpcError(
-            INVALID_PARAMS, f"{where}headers: has to be an object of at most {MAX_HEADERS} texts"
-        )
+        raise _invalid(f"{where}headers: has to be an object of at most {MAX_HEADERS} texts")
     for key, value in given.items():
         if not isinstance(key, str) or not _HEADER_NAME.fullmatch(key):
-            raise RpcError(
-                INVALID_PARAMS, f"{where}headers: one has a name that HTTP does not allow"
-            )
+            raise _invalid(f"{where}headers: one has a name that HTTP does not allow")
         if not isinstance(value, str) or len(value) > MAX_HEADER:
-            raise RpcError(
-                INVALID_PARAMS, f"{where}headers.{key}: has to be a text, and not that long"
-            )
+            raise _invalid(f"{where}headers.{key}: has to be a text, and not that long")
         if not _HEADER_VALUE.fullmatch(value):
-            raise RpcError(INVALID_PARAMS, f"{where}headers.{key}: holds what a header cannot hold")
+            raise _invalid(f"{where}headers.{key}: holds what a header cannot hold")
     return Gateway(base_url, dict(given), name)
 
 

@@ -17,7 +17,7 @@ from codex_acp._json import object_at
 from codex_acp._record import NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from codex_acp.jsonrpc.message import JsonValue
 
@@ -157,23 +157,15 @@ def models_of(result: JsonValue) -> Iterator[Model]:
         slug = text_of(entry, "model") or text_of(entry, "id")
         if slug is None or entry.get("hidden") is True:
             continue
-        efforts, tiers = [], []
-        for effort in _objects(entry.get("supportedReasoningEfforts")):
-            value = text_of(effort, "reasoningEffort")
-            if value is not None:
-                efforts.append(Choice(value, value, text_of(effort, "description")))
-        for tier in _objects(entry.get("serviceTiers")):
-            value = text_of(tier, "id")
-            if value is not None and value != STANDARD_TIER:
-                name = text_of(tier, "name") or value
-                tiers.append(Choice(value, name, text_of(tier, "description")))
+        efforts = _choices(_objects(entry.get("supportedReasoningEfforts")), "reasoningEffort")
+        tiers = _choices(_objects(entry.get("serviceTiers")), "id", "name")
         yield Model(
             slug=slug,
             name=text_of(entry, "displayName") or slug,
             description=text_of(entry, "description"),
             efforts=tuple(efforts),
             default_effort=text_of(entry, "defaultReasoningEffort") or "",
-            tiers=tuple(tiers),
+            tiers=tuple(tier for tier in tiers if tier.value != STANDARD_TIER),
             default_tier=text_of(entry, "defaultServiceTier"),
         )
 
@@ -189,11 +181,18 @@ def collaborations_of(result: JsonValue) -> Iterator[Collaboration]:
 
 
 def profiles_of(result: JsonValue) -> Iterator[Choice]:
-    """Yield the allowed entries of a page of ``permissionProfile/list``."""
-    for entry in _entries(result):
-        profile = text_of(entry, "id")
-        if profile is not None and entry.get("allowed") is not False:
-            yield Choice(profile, profile, text_of(entry, "description"))
+    """Return the allowed entries of a page of ``permissionProfile/list``."""
+    allowed = (entry for entry in _entries(result) if entry.get("allowed") is not False)
+    return _choices(allowed, "id")
+
+
+def _choices(entries: Iterable[JsonObject], value_key: str, name_key: str = "") -> Iterator[Choice]:
+    """Yield the choice of each entry that has a value; without a name, its name is the value."""
+    for entry in entries:
+        value = text_of(entry, value_key)
+        if value is not None:
+            name = text_of(entry, name_key) or value
+            yield Choice(value, name, text_of(entry, "description"))
 
 
 def _entries(result: JsonValue) -> Iterator[JsonObject]:
