@@ -28,7 +28,7 @@ from codex_acp.acp.form_answers import (
 )
 from codex_acp.acp.types import ElicitationSchema
 from codex_acp.codex._generated.models import McpElicitationSchema
-from codex_acp.routing.forms import AcpForm, Unrepresentable, acp_form
+from codex_acp.routing.forms import Unrepresentable, acp_form
 from codex_acp.wire.codec import decode, encode
 from tests.routing.form_strategies import askable
 
@@ -37,7 +37,7 @@ def _schema(properties: dict[str, Any], *required: str) -> Form:
     """As an MCP server asks for it, if that can be carried; else as an agent may ask for it."""
     value = {"type": "object", "properties": properties, "required": list(required)}
     form = acp_form(decode(McpElicitationSchema, value))
-    return form.schema if isinstance(form, AcpForm) else _as_read(value)
+    return form if isinstance(form, dict) else _as_read(value)
 
 
 def _as_read(value: dict[str, Any]) -> Form:
@@ -47,8 +47,8 @@ def _as_read(value: dict[str, Any]) -> Form:
 
 def _form(schema: McpElicitationSchema) -> Form:
     form = acp_form(schema)
-    assert isinstance(form, AcpForm), form
-    return form.schema
+    assert isinstance(form, dict), form
+    return form
 
 
 ENUM = {"type": "string", "enum": ["a", "b", ""]}

@@ -323,7 +323,7 @@ def test_2_5_only_content_that_fits_is_ever_accepted(
     asked = form(json.loads(encode(schema)))
     reply = reply_to(asked, answer("accept", content=content))
     assert isinstance(asked, FormElicitation)
-    checked = validate(asked.form.schema, content)
+    checked = validate(asked.schema, content)
     assert (reply.how == "accepted") is isinstance(checked, ValidContent)
     if isinstance(checked, ValidContent):
         assert isinstance(reply.result, McpServerElicitationRequestResponse)

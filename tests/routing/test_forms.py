@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 
 from codex_acp.acp._generated.v1.models import ElicitationSchema
-from codex_acp.acp.form_answers import ValidContent, validate
+from codex_acp.acp.form_answers import Form, ValidContent, validate
 from codex_acp.codex._generated.models import McpElicitationSchema
 from codex_acp.routing.display import is_plain
-from codex_acp.routing.forms import AcpForm, Unrepresentable, acp_form
+from codex_acp.routing.forms import Unrepresentable, acp_form
 from codex_acp.wire.codec import decode, encode
 from tests.routing.form_samples import written
 from tests.routing.form_strategies import askable
@@ -24,7 +24,7 @@ SCHEMAS: Final = Path(__file__).parents[2] / "schema"
 CODEX = json.loads((SCHEMAS / "codex" / "stable.json").read_text("utf-8"))["definitions"]
 
 
-def convert(properties: dict[str, Any], **root: Any) -> AcpForm | Unrepresentable:
+def convert(properties: dict[str, Any], **root: Any) -> Form | Unrepresentable:
     schema = {"type": "object", "properties": properties, **root}
     return acp_form(decode(McpElicitationSchema, schema))
 
@@ -32,8 +32,8 @@ def convert(properties: dict[str, Any], **root: Any) -> AcpForm | Unrepresentabl
 def converted(properties: dict[str, Any], **root: Any) -> dict[str, Any]:
     """The form as it is written, checked against ACP's schema."""
     form = convert(properties, **root)
-    assert isinstance(form, AcpForm), form
-    return written(form.schema)
+    assert isinstance(form, dict), form
+    return written(form)
 
 
 def reason(properties: dict[str, Any], **root: Any) -> str:
@@ -248,20 +248,18 @@ def test_2_5_every_askable_schema_becomes_a_form_of_acp(
 ) -> None:
     schema, content = case
     form = acp_form(schema)
-    assert isinstance(form, AcpForm), form
-    value = written(form.schema)
+    assert isinstance(form, dict), form
+    value = written(form)
     assert value["properties"].keys() == content.keys()
     assert value.get("required", []) == list(dict.fromkeys(schema.required or []))
-    assert decode(ElicitationSchema, value) == decode(
-        ElicitationSchema, json.loads(encode(form.schema))
-    )
+    assert decode(ElicitationSchema, value) == decode(ElicitationSchema, json.loads(encode(form)))
 
 
 @given(askable())
 def test_3_8_every_word_of_a_form_can_be_seen(case: tuple[McpElicitationSchema, Any]) -> None:
     form = acp_form(case[0])
-    assert isinstance(form, AcpForm)
-    for name, shown in written(form.schema)["properties"].items():
+    assert isinstance(form, dict)
+    for name, shown in written(form)["properties"].items():
         assert is_plain(name) or "title" in shown
         options = shown.get("oneOf", []) + shown.get("items", {}).get("anyOf", [])
         words = [shown.get("title", ""), *(option["title"] for option in options)]
@@ -276,10 +274,10 @@ def test_2_5_a_default_of_a_form_is_an_answer_that_fits(
 ) -> None:
     schema, content = case
     form = acp_form(schema)
-    assert isinstance(form, AcpForm)
-    shown = written(form.schema)["properties"]
+    assert isinstance(form, dict)
+    shown = written(form)["properties"]
     defaults = {name: asked["default"] for name, asked in shown.items() if "default" in asked}
-    assert isinstance(validate(form.schema, content | defaults), ValidContent)
+    assert isinstance(validate(form, content | defaults), ValidContent)
 
 
 @pytest.mark.parametrize("seed", range(300))
@@ -295,7 +293,7 @@ def test_2_5_any_schema_of_codex_converts_or_says_why_not(seed: int) -> None:
         assert is_plain(form.reason)
         assert len(form.reason) > 10
     else:
-        assert written(form.schema)["properties"].keys() == value["properties"].keys()
+        assert written(form)["properties"].keys() == value["properties"].keys()
 
 
 def test_the_random_schemas_include_both_kinds() -> None:
@@ -304,4 +302,4 @@ def test_the_random_schemas_include_both_kinds() -> None:
         value = ValueMaker(CODEX, random.Random(seed)).make(CODEX["McpElicitationSchema"])
         value["required"] = None
         kinds.add(type(acp_form(decode(McpElicitationSchema, value))))
-    assert kinds == {AcpForm, Unrepresentable}
+    assert kinds == {dict, Unrepresentable}

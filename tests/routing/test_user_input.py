@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from codex_acp.routing.display import is_plain
 from codex_acp.routing.elicitations import (
     FormElicitation,
-    UserInputForm,
     reply_to,
     user_input_elicitation,
 )
@@ -21,17 +20,15 @@ from codex_acp.wire.codec import encode
 from tests.routing.form_samples import params, question, written
 
 
-def form_of(*questions: dict[str, Any]) -> UserInputForm:
+def form_of(*questions: dict[str, Any]) -> FormElicitation:
     asked = user_input_elicitation(params(*questions))
     assert isinstance(asked, FormElicitation)
-    assert isinstance(asked.form, UserInputForm)
     assert asked.message == "\n".join(each["question"] for each in questions)
-    return asked.form
+    return asked
 
 
-def answers(form: UserInputForm, content: dict[str, object] | None) -> Any:
+def answers(asked: FormElicitation, content: dict[str, object] | None) -> Any:
     """The answers as Codex reads them, or the problem."""
-    asked = FormElicitation(form, None, "")
     reply = reply_to(asked, {"action": "accept", "content": content})
     if reply.problem is not None:
         assert reply.how == "declined"
@@ -99,8 +96,10 @@ def test_the_field_for_other_words_never_collides_with_a_question() -> None:
     form = form_of(*(question(name, "x", isOther=True) for name in names))
     fields = list(form.schema["properties"])
     assert len(fields) == len(set(fields)) == 8
-    assert {place.id: place.choice for place in form.questions} == {name: name for name in names}
-    content: dict[str, object] = {place.text or "": place.id for place in form.questions}
+    assert {place.id: place.choice for place in form.questions or ()} == {
+        name: name for name in names
+    }
+    content: dict[str, object] = {place.text or "": place.id for place in form.questions or ()}
     assert answers(form, content) == {name: [name] for name in names}
 
 
@@ -204,7 +203,7 @@ def test_every_question_is_asked_and_everything_said_is_passed_on(
     written(form.schema)
     content: dict[str, object] = {}
     expected: dict[str, list[str]] = {}
-    for asked, place in zip(questions, form.questions, strict=True):
+    for asked, place in zip(questions, form.questions or (), strict=True):
         said = expected.setdefault(asked["id"], [])
         if place.choice is not None and (place.text is None or data.draw(st.booleans())):
             label = data.draw(st.sampled_from([option["label"] for option in asked["options"]]))

@@ -71,15 +71,6 @@ class QuestionFields:
     """Name of the field for free text; None if only labels are allowed."""
 
 
-@dataclass(frozen=True, slots=True)
-class UserInputForm:
-    """Questions that ACP can carry as a form."""
-
-    schema: Form
-    """Sent with ``elicitation/create``; the answer is checked against it."""
-    questions: tuple[QuestionFields, ...]
-
-
 def _add_fields(
     question: models.ToolRequestUserInputQuestion,
     choices: tuple[forms.FormChoice, ...],
@@ -122,11 +113,14 @@ FormParams: TypeAlias = (
 class FormElicitation:
     """A form for a person, from an MCP server or from the model."""
 
-    form: forms.AcpForm | UserInputForm
+    schema: Form
+    """Sent with ``elicitation/create``; the answer is checked against it."""
     server: str | None
     """The MCP server's name in Codex; None if the model asks."""
     message: str
     """The text of the server or the model, unchanged."""
+    questions: tuple[QuestionFields, ...] | None = None
+    """The model's questions; None for the form of an MCP server."""
     waits: bool = True
     """Whether the turn waits for the answer."""
 
@@ -232,8 +226,8 @@ def user_input_elicitation(
     reason = too_large(schema)
     if reason is not None:
         return forms.Unrepresentable(reason)
-    form = UserInputForm(schema, tuple(fields_of_questions))
-    return FormElicitation(form, None, "\n".join(q.question for q in questions), waits)
+    message = "\n".join(question.question for question in questions)
+    return FormElicitation(schema, None, message, tuple(fields_of_questions), waits)
 
 
 def _claims_approval(meta: object) -> bool:
@@ -258,7 +252,7 @@ def create_request(
     params: dict[str, Any] = {"sessionId": session_id}
     match elicitation:
         case FormElicitation():
-            params |= {"mode": "form", "requestedSchema": elicitation.form.schema}
+            params |= {"mode": "form", "requestedSchema": elicitation.schema}
             if not elicitation.waits:
                 params["_meta"] = {"codex": {"delivery": "async"}}
             message = _form_message(elicitation)
@@ -278,7 +272,7 @@ def _form_message(elicitation: FormElicitation) -> str:
     if elicitation.server is None:
         return f"Codex asks:\n{quotation(elicitation.message)}"
     words = quoted_words(elicitation.server, elicitation.message)
-    if elicitation.form.schema.get("properties"):
+    if elicitation.schema.get("properties"):
         return f"{words}\nThe names and descriptions of the fields are the server's words, too."
     return f"{words}\nThis is a question of the server, not an approval by Codex."
 
@@ -327,15 +321,14 @@ def _accepted(
     if isinstance(elicitation, UrlElicitation):
         # A page asks for no content: what a client adds is dropped.
         return ElicitationReply(_mcp_response("accept", None), "accepted", None, _SEAL)
-    form = elicitation.form
-    checked = validate(form.schema, content)
+    checked = validate(elicitation.schema, content)
     if isinstance(checked, InvalidContent):
         problems = "; ".join(checked.sentences(forms.field_label))
         return declined(elicitation, f"the answer does not fit the form: {problems}")
-    if not isinstance(form, UserInputForm):
+    if elicitation.questions is None:
         return ElicitationReply(_mcp_response("accept", checked.value), "accepted", None, _SEAL)
     answers = {}  # of every question: the chosen label and the typed text, if there are some
-    for names in form.questions:
+    for names in elicitation.questions:
         label = checked.value.get(names.choice) if names.choice is not None else None
         text = checked.value.get(names.text) if names.text is not None else None
         texts = [part for part in (label, text or None) if isinstance(part, str)]
@@ -347,7 +340,7 @@ def _accepted(
 def _negative(
     elicitation: AskedElicitation, how: Literal["declined", "cancelled"], problem: str | None
 ) -> ElicitationReply:
-    if isinstance(elicitation, FormElicitation) and isinstance(elicitation.form, UserInputForm):
+    if isinstance(elicitation, FormElicitation) and elicitation.questions is not None:
         # Codex defines no negative response for the model's questions.
         empty = models.ToolRequestUserInputResponse(answers={})
         return ElicitationReply(empty, how, problem, _SEAL)

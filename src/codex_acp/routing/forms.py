@@ -200,31 +200,24 @@ def _why_field_unreadable(source: object) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class AcpForm:
-    """A form that ACP can carry without loss; without fields it is a yes/no question."""
-
-    schema: Form
-    """Sent with ``elicitation/create``; the answer is checked against it."""
-
-
-@dataclass(frozen=True, slots=True)
 class Unrepresentable:
     """A form that ACP cannot carry; ``reason`` completes "it was declined because …"."""
 
     reason: str
 
 
-def acp_form(schema: models.McpElicitationSchema) -> AcpForm | Unrepresentable:
-    """Return ``schema`` as an ACP form, or what ACP would lose."""
+def acp_form(schema: models.McpElicitationSchema) -> Form | Unrepresentable:
+    """Return ``schema`` as an ACP form, or what ACP would lose. A form without fields is a yes/no
+    question."""
     try:
         form = _form(schema)
     except LossError as loss:
         return Unrepresentable(str(loss))
     reason = too_large(form)
-    return AcpForm(form) if reason is None else Unrepresentable(reason)
+    return form if reason is None else Unrepresentable(reason)
 
 
-def acp_form_of_json(schema: object) -> AcpForm | Unrepresentable:
+def acp_form_of_json(schema: object) -> Form | Unrepresentable:
     """Convert the JSON of a form in the modes ``openai/form`` and ``openaiForm``."""
     try:
         source = decode(models.McpElicitationSchema, schema)

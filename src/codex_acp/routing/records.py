@@ -219,7 +219,7 @@ def _ref(
 def _fields(routed: Elicitation) -> tuple[str, ...]:
     if not isinstance(routed.form_or_url, FormElicitation):
         return ()
-    return tuple(routed.form_or_url.form.schema.get("properties", ()))
+    return tuple(routed.form_or_url.schema.get("properties", ()))
 
 
 def _discriminator(request: ServerRequest) -> str | None:
