@@ -60,14 +60,14 @@ class Agent:
 NOISY = """
 import os, sys
 import codex_acp.mapping.agent as handshake
-quiet = handshake.agent_info
-def noisy(version):
+quiet = handshake.capabilities_of
+def noisy(*given):
     print("printed by a library")
     sys.stdout.write("written by a library\\n")
     os.write(1, b"written to the descriptor\\n")
     os.system("echo written by a child")
-    return quiet(version)
-handshake.agent_info = noisy
+    return quiet(*given)
+handshake.capabilities_of = noisy
 from codex_acp.cli.main import main
 sys.exit(main())
 """

@@ -16,7 +16,7 @@ from codex_acp.codex.connection.launch import LaunchOptions
 from codex_acp.errors import InvalidPayload
 from codex_acp.jsonrpc.message import JsonValue
 from codex_acp.mapping.agent import codex_client_info, is_simple
-from codex_acp.mapping.session_setup import simple_thread_params, started_thread
+from codex_acp.mapping.session_setup import simple_thread_params
 from codex_acp.wire.codec import encode
 
 JSON = st.recursive(
@@ -125,14 +125,6 @@ def test_a_simple_session_starts_the_thread_that_the_models_would(params: Any) -
 )  # fmt: skip
 def test_a_session_that_is_not_simple_is_left_to_the_models(params: Any) -> None:
     assert simple_thread_params(params) is None
-
-
-@pytest.mark.parametrize(
-    "result", [None, [], {}, {"thread": None}, {"thread": {}}, {"thread": {"id": 1}}]
-)
-def test_an_answer_without_a_thread_is_for_the_model_to_complain_of(result: Any) -> None:
-    assert started_thread(result) is None
-    assert started_thread({"thread": {"id": "t"}}) == "t"
 
 
 def test_only_an_implementation_is_introduced() -> None:

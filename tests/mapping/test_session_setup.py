@@ -8,7 +8,6 @@ import pytest
 
 from codex_acp.errors import RpcError
 from codex_acp.mapping.session_setup import (
-    configured_servers,
     given_servers,
     thread_params,
     without_clashes,
@@ -66,4 +65,4 @@ def test_a_configured_name_is_left_out_and_said() -> None:
 def test_configured_names_are_read_from_whatever_codex_answers(
     answer: Any, names: set[str]
 ) -> None:
-    assert configured_servers(answer) == names
+    assert given_servers(answer) == names

@@ -200,6 +200,8 @@ review or a compaction, which cannot be steered, the prompt waits.
 """
 
 
+AGENT_INFO: Final = {"name": "codex-acp-sdk", "title": "Codex", "version": __version__}
+"""``agentInfo`` of version 1, which is ``info`` of version 2."""
 EXTENSIONS: Final[dict[str, JsonValue]] = {
     "steering": {"supported": True},
     META_KEY: {
@@ -229,11 +231,6 @@ def capabilities_of(
     return {**capabilities, "_meta": {META_KEY: own}}
 
 
-def agent_info(version: str) -> dict[str, JsonValue]:
-    """Return ``agentInfo``, with the name of this agent and ``version``."""
-    return {"name": "codex-acp-sdk", "title": "Codex", "version": version}
-
-
 _HEADER_SAFE: Final = "[A-Za-z0-9._/-]{1,64}"
 """Client names that fit an HTTP header: Codex sends the name with its requests to the model."""
 
@@ -257,7 +254,7 @@ def initialize_result(
         "protocolVersion": negotiated_version(version if isinstance(version, int) else 0),
         "agentCapabilities": capabilities_of(AGENT_CAPABILITIES, ways, about),
         "authMethods": auth_methods(params.get("clientCapabilities"), ways),
-        "agentInfo": agent_info(__version__),
+        "agentInfo": dict(AGENT_INFO),
         "_meta": dict(EXTENSIONS),
     }
 

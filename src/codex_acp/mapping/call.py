@@ -29,8 +29,6 @@ UNFINISHED: Final = "The turn ended before this did."
 """Line of a tool call whose turn ended first."""
 _NAMES_SHOWN: Final = 5
 """Names that a title lists; further names are only counted. The locations have all of them."""
-_NAME_LIMIT: Final = 500
-"""Characters of one name in a title; the name of a file has at most 255."""
 
 
 class ShownStatus(NamedTuple):
@@ -68,14 +66,6 @@ def shown_status(status: str | None, phase: Phase) -> ShownStatus:
     if status is None or status == "completed":
         return ShownStatus("completed")
     return ShownStatus("failed", f"Codex gives it the status {inline(status)}.")
-
-
-def title_with_names(verb: str, names: Sequence[str], plural: str) -> str:
-    """Return ``Edit a.py`` or ``Edit 3 files: a.py, b.py, c.py``, with each name in a code span."""
-    listed = cut_off_list([inline(name, _NAME_LIMIT) for name in names])
-    if len(names) == 1:
-        return f"{verb} {listed}"
-    return f"{verb} {len(names)} {plural}: {listed}" if names else f"{verb} {plural}"
 
 
 def cut_off_list(shown: Sequence[str]) -> str:

@@ -20,7 +20,6 @@ from codex_acp.mapping.call import (
     cut_off_list,
     known_fields,
     shown_status,
-    title_with_names,
 )
 from codex_acp.mapping.content import ImageBlock, Location, TerminalContent, TextBlock
 from codex_acp.mapping.events import ToolCallAnnounced, tool_call_id
@@ -245,6 +244,8 @@ def _agents_call(
 
 _SHELL_PREFIX: Final = re.compile(r"(?:/[\w./+-]*/)?(?:ba|da|fi|k|z)?sh -(?:l|i|li)?c ", re.ASCII)
 """Start of a command that Codex runs in a shell."""
+_NAME_LIMIT: Final = 500
+"""Characters of one name in a title; the name of a file has at most 255."""
 _UNQUOTED_LIMIT: Final = 16 * 1024
 """Characters of a command that `shlex` may unquote: it takes 1.5 seconds for a megabyte."""
 
@@ -333,9 +334,11 @@ def _reading_title(item: models.CommandExecutionThreadItem) -> str | None:
     actions = item.command_actions
     if _kind(actions) == "execute":
         return None
-    reads = [action.name for action in actions if isinstance(action, models.ReadCommandAction)]
+    read_actions = (each for each in actions if isinstance(each, models.ReadCommandAction))
+    reads = list(dict.fromkeys(action.name for action in read_actions))
     if reads:
-        return title_with_names("Read", list(dict.fromkeys(reads)), "files")
+        names = cut_off_list([inline(name, _NAME_LIMIT) for name in reads])
+        return f"Read {names}" if len(reads) == 1 else f"Read {len(reads)} files: {names}"
     searches: dict[str, None] = {}
     for action in actions:
         path = getattr(action, "path", None)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, Final
 
-from codex_acp._json import list_at, object_at, text_at, value_at, without_none
+from codex_acp._json import list_at, object_at, text_at, without_none
 from codex_acp._record import NamedTuple
 from codex_acp.errors import RpcError
 from codex_acp.jsonrpc.message import INVALID_PARAMS, JsonValue
@@ -80,21 +80,12 @@ def simple_thread_params(params: JsonValue) -> dict[str, JsonValue] | None:
     return None if params.get("additionalDirectories") not in (None, []) else {"cwd": cwd}
 
 
-def started_thread(result: JsonValue) -> str | None:
-    """Return the thread id in the answer of ``thread/start``, or None."""
-    return text_at(result, "thread", "id")
-
-
-def given_servers(params: Mapping[str, JsonValue]) -> frozenset[str]:
-    """Return the names of the MCP servers in the ``config`` of a thread, also of dotted keys."""
-    config = object_at(params, "config")
+def given_servers(source: JsonValue) -> frozenset[str]:
+    """Return the names of the MCP servers in the ``config`` of a thread's params, also of dotted
+    keys, or in the answer of ``config/read``."""
+    config = object_at(source, "config")
     dotted = (key.split(".")[1] for key in config if key.startswith(_SERVERS + "."))
     return frozenset((*object_at(config, _SERVERS), *dotted))
-
-
-def configured_servers(result: JsonValue) -> frozenset[str]:
-    """Return the names of the MCP servers in the answer of ``config/read``."""
-    return given_servers({"config": value_at(result, "config")})
 
 
 def without_clashes(

@@ -36,7 +36,6 @@ from codex_acp.mapping.session import (
 from codex_acp.mapping.session_setup import (
     canonical_id,
     checked_path,
-    configured_servers,
     given_servers,
     instructions,
     server_config,
@@ -127,7 +126,7 @@ class SessionMethods:
             remember_secrets(secrets_in(servers))
             codex = await self._opener.codex()
             of_defaults = given_servers(self._opener.with_defaults({}))
-            configured = configured_servers(await configuration(codex, cwd))
+            configured = given_servers(await configuration(codex, cwd))
             kept, notices = without_clashes(servers, configured | of_defaults)
         params = thread_params(cwd, directories, kept, stored=stored)
         cancels = value_at(plain(request.meta), META_KEY, "cancelElsewhere") is True

@@ -40,7 +40,7 @@ from codex_acp.jsonrpc.message import (
     RESOURCE_NOT_FOUND,
     JsonValue,
 )
-from codex_acp.mapping.session_setup import canonical_id, started_thread
+from codex_acp.mapping.session_setup import canonical_id
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -185,7 +185,7 @@ class SessionOpener:
         with self._sessions.opening():
             try:
                 result = await self.route.open(codex, method, params, source)
-                thread_id = started_thread(result)
+                thread_id = text_at(result, "thread", "id")
                 if thread_id is None:  # decoding raises an error that names the fault
                     what = f"the result of {method}"
                     CODEX_MODELS.decode("ThreadStartResponse", result, what)

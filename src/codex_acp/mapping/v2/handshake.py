@@ -9,9 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from codex_acp._json import object_at, value_at
-from codex_acp._version import __version__
 from codex_acp.acp.capabilities import is_implementation
-from codex_acp.mapping.agent import EXTENSIONS, META_KEY, agent_info, auth_methods, capabilities_of
+from codex_acp.mapping.agent import AGENT_INFO, EXTENSIONS, META_KEY, auth_methods, capabilities_of
 from codex_acp.mapping.options import Option, option_json
 
 if TYPE_CHECKING:
@@ -78,7 +77,7 @@ def initialize_result(
     methods = auth_methods(params.get("clientCapabilities"), ways)
     return {
         "protocolVersion": VERSION,
-        "info": agent_info(__version__),
+        "info": dict(AGENT_INFO),
         "capabilities": capabilities_of(_CAPABILITIES, ways, about),
         "_meta": dict(EXTENSIONS),
         "authMethods": [_auth_method(method) for method in methods if isinstance(method, dict)],
