@@ -30,8 +30,6 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from codex_acp._last_ones import LastOnes
 from codex_acp.acp._generated.v1 import models as v1
 from codex_acp.acp._generated.v1.methods import STABLE_MODELS
-from codex_acp.acp._generated.v1.models import RequestPermissionRequest
-from codex_acp.acp._generated.v2 import models as v2
 from codex_acp.errors import InvalidPayload
 from codex_acp.jsonrpc.message import encode_json
 from codex_acp.wire.codec import plain
@@ -39,6 +37,8 @@ from codex_acp.wire.model import UnknownVariant
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+    from codex_acp.acp._generated.v2 import models as v2
 
     Update: TypeAlias = v1.SessionUpdate | UnknownVariant
 
@@ -436,13 +436,13 @@ _numbers = count(1)
 
 def permission_request(
     request: v2.RequestPermissionRequest, calls: ToolCalls
-) -> RequestPermissionRequest:
+) -> v1.RequestPermissionRequest:
     """Convert a permission request to one about a tool call, whose content ends with the
     ``description``. ``title``, ``description`` and ``subject`` are kept as unknown fields of the
     model."""
     question = plain(request)
     options = [option for option in question["options"] if option.get("kind") in _OPTION_KINDS]
-    return RequestPermissionRequest.model_validate(
+    return v1.RequestPermissionRequest.model_validate(
         {**question, "toolCall": _call_in_question(question, calls), "options": options}
     )
 
@@ -519,19 +519,6 @@ class UpdatesToV1:
 
     def convert(self, update: v2.SessionUpdate) -> list[Update]:
         """Convert an update to any number of updates."""
-        if (
-            isinstance(
-                update, v2.AgentMessageChunkSessionUpdate | v2.AgentThoughtChunkSessionUpdate
-            )
-            and isinstance(update.content, v2.TextContentBlock)
-            and update.content.model_fields_set <= {"type", "text"}
-        ):
-            # Without JSON in between, because a turn has thousands of these chunks.
-            v1_id = self._note_sent(update.message_id, update.content.text)
-            content = v1.TextContentBlock(text=update.content.text)
-            if isinstance(update, v2.AgentMessageChunkSessionUpdate):
-                return [v1.AgentMessageChunkSessionUpdate(content=content, message_id=v1_id)]
-            return [v1.AgentThoughtChunkSessionUpdate(content=content, message_id=v1_id)]
         wire: Any = plain(update)
         converted = self._convert_json(wire)
         if converted is None:
