@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from codex_acp._last_ones import LastOnes
 from codex_acp.acp._generated.v1 import models as v1
-from codex_acp.acp._generated.v1.models import PromptResponse
 from codex_acp.acp._generated.v2 import models as v2
 from codex_acp.acp._generated.v2.methods import STABLE_MODELS
 from codex_acp.acp.dialects import ClientHandlers
@@ -130,12 +129,12 @@ class _PromptTurn:
             self._end.set_exception(error)
             self._end.exception()  # or asyncio logs it if session/prompt failed: nobody awaits
 
-    async def end(self) -> PromptResponse:
+    async def end(self) -> v1.PromptResponse:
         """Wait for the end of the turn. Raises ErrorReply if the turn failed."""
         idle = await self._end
         reason = idle.stop_reason
         if reason is None:
-            return PromptResponse(stop_reason="cancelled" if self.was_cancelled else "end_turn")
+            return v1.PromptResponse(stop_reason="cancelled" if self.was_cancelled else "end_turn")
         if reason == "error":
             error = idle.error
             if error is None:
@@ -145,7 +144,7 @@ class _PromptTurn:
             raise CodexAcpError(f"the agent stopped for a reason that is not known here: {reason}")
         usage = idle.usage and plain(idle.usage)
         result = {"stopReason": reason, "usage": usage, "_meta": idle.meta}
-        return PromptResponse.model_validate({k: v for k, v in result.items() if v is not None})
+        return v1.PromptResponse.model_validate({k: v for k, v in result.items() if v is not None})
 
 
 MAX_SESSIONS: Final = 1_000

@@ -111,10 +111,7 @@ class HttpRequests:
         plain = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         self._context = ssl.create_default_context() if self._secure else plain
         self._cookies = CookieJar()
-        self._poster = self._client()
-        self._stream_clients: list[AsyncClient] = []
-        """One for each stream: on one HTTP/2 connection, httpx lets readers block each other."""
-        self._free_clients: list[AsyncClient] = []
+        self._poster = self.client()
 
     async def post(self, line: bytes, headers: Mapping[str, str]) -> HttpAnswer:
         headers = {**headers, "Content-Type": JSON, "Accept": JSON}
@@ -131,7 +128,7 @@ class HttpRequests:
                 raise
             self._only_http2 = True
             await self._poster.aclose()
-            self._poster = self._client()
+            self._poster = self.client()
             try:
                 return await self.post(line, {})
             except ConnectionClosed:
@@ -141,29 +138,22 @@ class HttpRequests:
         return await self._request("DELETE", headers, None)
 
     @asynccontextmanager
-    async def stream(self, headers: Mapping[str, str]) -> AsyncGenerator[AsyncIterator[bytes]]:
+    async def stream(
+        self, client: AsyncClient, headers: Mapping[str, str]
+    ) -> AsyncGenerator[AsyncIterator[bytes]]:
         """Open an event stream; yield its chunks as they arrive. Raises Refused."""
         headers = {**headers, "Accept": EVENT_STREAM, "Cache-Control": "no-cache"}
-        if self._free_clients:
-            client = self._free_clients.pop()
-        else:
-            client = self._client()
-            self._stream_clients.append(client)
-        try:
-            async with self._response(client, "GET", headers, None) as response:
-                if response.status_code != 200:
-                    raise Refused(await self._read_answer(response))
-                kind = response.headers.get("Content-Type", "").partition(";")[0].strip().lower()
-                if kind != EVENT_STREAM:
-                    what = self.peer.answered(200, f"{kind or 'nothing'} in place of a stream")
-                    raise ConnectionClosed(what)
-                yield self._chunks(response)
-        finally:
-            self._free_clients.append(client)
+        async with self._response(client, "GET", headers, None) as response:
+            if response.status_code != 200:
+                raise Refused(await self._read_answer(response))
+            kind = response.headers.get("Content-Type", "").partition(";")[0].strip().lower()
+            if kind != EVENT_STREAM:
+                what = self.peer.answered(200, f"{kind or 'nothing'} in place of a stream")
+                raise ConnectionClosed(what)
+            yield self._chunks(response)
 
     async def aclose(self) -> None:
-        for client in (self._poster, *self._stream_clients):
-            await client.aclose()
+        await self._poster.aclose()
 
     async def _request(
         self, method: str, headers: Mapping[str, str], line: bytes | None
@@ -246,7 +236,9 @@ class HttpRequests:
         except HTTPError as failed:
             raise ConnectionClosed(self._why(failed)) from failed
 
-    def _client(self) -> AsyncClient:
+    def client(self) -> AsyncClient:
+        """Return a client, which the caller closes. Each stream has its own: on one HTTP/2
+        connection, httpx lets readers block each other."""
         from httpx import AsyncClient, AsyncHTTPTransport, Limits, Timeout
 
         transport = AsyncHTTPTransport(
@@ -329,39 +321,40 @@ class HttpStream:
 
         Raises ConnectionClosed.
         """
-        failures = 0
-        while True:
-            begun = self._now()
-            got_message = False
-            try:
-                got_message = await self._read()
-            except Refused as refused:
-                self.answered.set()
-                answer = refused.answer
-                if answer.status in GONE:
-                    return f"{answer.status} {answer.text}"
-                if answer.status not in BUSY or failures + 1 >= len(PAUSES):
-                    why = self._peer.answered(answer.status, answer.text)
-                    raise ConnectionClosed(why) from None
-            except NotReached:  # no event can be lost
-                if failures + 1 >= len(PAUSES):
-                    raise
-            lasted = self._now() - begun > LASTING_SECONDS
-            failures = 0 if got_message or lasted else failures + 1
-            if failures >= len(PAUSES):
-                message = f"{self._peer.name} closes each stream as soon as it is opened"
-                raise ConnectionClosed(message)
-            await asyncio.sleep(PAUSES[failures])
+        async with self._requests.client() as client:
+            failures = 0
+            while True:
+                begun = self._now()
+                got_message = False
+                try:
+                    got_message = await self._read(client)
+                except Refused as refused:
+                    self.answered.set()
+                    answer = refused.answer
+                    if answer.status in GONE:
+                        return f"{answer.status} {answer.text}"
+                    if answer.status not in BUSY or failures + 1 >= len(PAUSES):
+                        why = self._peer.answered(answer.status, answer.text)
+                        raise ConnectionClosed(why) from None
+                except NotReached:  # no event can be lost
+                    if failures + 1 >= len(PAUSES):
+                        raise
+                lasted = self._now() - begun > LASTING_SECONDS
+                failures = 0 if got_message or lasted else failures + 1
+                if failures >= len(PAUSES):
+                    message = f"{self._peer.name} closes each stream as soon as it is opened"
+                    raise ConnectionClosed(message)
+                await asyncio.sleep(PAUSES[failures])
 
     def quiet_for(self, seconds: float) -> bool:
         """Return whether nothing has come for ``seconds``, and ``take`` is not running."""
         return not self._taking and self._now() - self._received_at >= seconds
 
-    async def _read(self) -> bool:
+    async def _read(self, client: AsyncClient) -> bool:
         """Read until the server ends the stream in order; return whether a message came."""
         got_message = False
         events = EventStream(self._requests.limit)
-        async with self._requests.stream(self._headers) as chunks:
+        async with self._requests.stream(client, self._headers) as chunks:
             self.was_open = True
             self.answered.set()
             while True:
