@@ -109,7 +109,7 @@ class HttpLink(MessageLink):
         message = self._routes.outgoing(line)
         session = message.session
         if not self._connected:  # ``initialize``, which is answered at once
-            answer = await self._requests.first_post(message.line)
+            answer = await self._requests.first_post(line)
             connection_id = answer.headers.get(CONNECTION_ID)
             answered = self._routes.is_answer(answer.body, message.request_id)
             if answer.status in (401, 403) or not answered:

@@ -75,9 +75,8 @@ def as_event(line: bytes) -> bytes:
 
 @record
 class Outgoing:
-    """A message to be sent."""
+    """A message to be sent, without its line."""
 
-    line: bytes
     method: str | None
     """None: the message is an answer."""
     request_id: RequestId | None
@@ -122,11 +121,11 @@ class HttpRoutes:
         if method is None:
             # The id is None in an error about a message whose id could not be read.
             session, _ = self._peer_requests.pop(request_id, (None, 0))
-            return Outgoing(line, None, None, session)
+            return Outgoing(None, None, session)
         session = session_named(message.get("params"))
         if request_id is not None:
             self._our_requests[request_id] = _OpenRequest(method, session)
-        return Outgoing(line, method, request_id, session)
+        return Outgoing(method, request_id, session)
 
     def arrived(self, line: bytes, stream: str | None) -> Arrived:
         """Return the effect of a message that came on a session's stream, or the connection's."""

@@ -94,7 +94,7 @@ class Event:
     if not TYPE_CHECKING:
 
         def __init__(self, params: Any, method: str | None = None) -> None:
-            _set_params(self, params)
+            object.__setattr__(self, "params", params)
             if method is not None and method != self.method:
                 msg = f"the method of a {type(self).__name__} is {self.method!r}, not {method!r}"
                 raise ValueError(msg)
@@ -131,12 +131,6 @@ class UnknownEvent(Event):
     else:
 
         def __init__(self, params: Any, method: str, problem: str | None = None) -> None:
-            _set_params(self, params)
-            _set_method(self, method)
-            _set_problem(self, problem)
-
-
-if not TYPE_CHECKING:
-    _set_params = Event.params.__set__
-    _set_method = UnknownEvent.method.__set__
-    _set_problem = UnknownEvent.problem.__set__
+            object.__setattr__(self, "params", params)
+            object.__setattr__(self, "method", method)
+            object.__setattr__(self, "problem", problem)
