@@ -261,7 +261,7 @@ async def test_a_request_that_is_no_json_is_refused_under_the_id_at_its_head(res
 @pytest.mark.attack("app-server")
 async def test_an_answer_that_is_no_json_fails_its_call(rest: bytes) -> None:
     connection, peer = joined(Recorder())
-    asked = connection.next_call_id
+    asked = connection.outgoing.next_id
     call = started(connection.call("m", None))
     await settle()
     peer.link.write(b'{"id":%d' % asked + rest + b"\n")

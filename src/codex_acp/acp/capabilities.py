@@ -176,9 +176,7 @@ def _agent_features(capabilities: object) -> AgentFeatures:
 
 
 def client_features_v2(capabilities: ClientCapabilitiesV2 | None) -> ClientFeatures:
-    """Return the features in ``capabilities`` of version 2, with those that `features_in` gives
-    every client of that version.
-    """
+    """Return the features in ``capabilities`` of version 2, with those of every client of 2."""
     from codex_acp.wire.codec import plain
 
     return features_in(plain(capabilities), version=2)
@@ -202,8 +200,7 @@ def agent_features_v2(
 def negotiated_version(requested: int, supported: Collection[int] = SUPPORTED_VERSIONS) -> int:
     """Return the version that an agent without version 2 answers to a client's request: the
     ``requested`` version if the agent speaks it, otherwise the agent's highest. ``supported`` must
-    not be empty. `AgentSide` with handlers of version 2 uses `choose_version` in place of this.
-    """
+    not be empty. `AgentSide` with handlers of version 2 uses `choose_version` in place of this."""
     return requested if requested in supported else max(supported)
 
 

@@ -114,6 +114,7 @@ class EitherAgentSide(Side):
 
     async def _initialize(self, run: Callable[[], Awaitable[object]]) -> object:
         """Call the handler of ``initialize``; if it fails, the client may send it again."""
+        # Until the handler has answered, another `initialize` is refused.
         is_first, self._initialized = not self._initialized, False
         try:
             result = await run()

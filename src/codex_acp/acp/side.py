@@ -167,8 +167,8 @@ class Side:
 
     @property
     def next_request_id(self) -> int:
-        """The id that this side's next request will have; see `Connection.next_call_id`."""
-        return self.connection.next_call_id
+        """The id that this side's next request will have, for a record made before it is sent."""
+        return self.connection.outgoing.next_id
 
     @property
     def version(self) -> int | None:

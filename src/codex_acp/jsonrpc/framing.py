@@ -59,7 +59,7 @@ class LineFramer:
         *parts, rest = data.split(b"\n")
         if parts and self._line:
             parts[0] = self._end_line(parts[0])
-        lines = self._checked(parts)
+        lines = self._lines_of(parts)
         self._line += rest
         if len(self._line) > self.limit:
             lines.append(self._too_long(self._end_line()))
@@ -69,7 +69,7 @@ class LineFramer:
     def finish(self) -> bytes | TooLong | None:
         """End the stream; return the last line if it has no line break, else None."""
         self._skipping = False
-        lines = self._checked([self._end_line()])
+        lines = self._lines_of([self._end_line()])
         return lines[0] if lines else None
 
     def _end_line(self, end: bytes = b"") -> bytes:
@@ -80,7 +80,8 @@ class LineFramer:
     def _too_long(self, line: bytes) -> TooLong:
         return TooLong(self.limit, line[: min(self.limit, HEAD_BYTES)])
 
-    def _checked(self, parts: list[bytes]) -> list[bytes | TooLong]:
+    def _lines_of(self, parts: list[bytes]) -> list[bytes | TooLong]:
+        """Return the lines that are not blank, without the CR at their end."""
         lines: list[bytes | TooLong] = []
         for part in parts:
             if len(part) > self.limit:

@@ -180,8 +180,8 @@ class Connection:
         self._framer = LineFramer(line_limit)
         self.outbox: Outbox = Outbox(link)
         self._cancel_method = cancel_method
-        self._outgoing: OutgoingCalls[tuple[str, OnOutcome]] = OutgoingCalls()
-        """Open calls, each with its method and the function for its outcome."""
+        self.outgoing: OutgoingCalls[tuple[str, OnOutcome]] = OutgoingCalls()
+        """Open calls of this side, each with its method and the function for its outcome."""
         self._incoming: set[tuple[type, RequestId]] = set()
         """Type and id of each open request of the peer."""
         self._handler: Handler | None = None
@@ -191,11 +191,6 @@ class Connection:
     @property
     def closed(self) -> bool:
         return self.why_closed is not None
-
-    @property
-    def next_call_id(self) -> int:
-        """The id of the next `call`, for a record that is made before the call is sent."""
-        return self._outgoing.next_id
 
     def loop(self) -> asyncio.AbstractEventLoop:
         """Return the event loop. Raises MisuseError without asyncio, after killing a child."""
@@ -265,7 +260,7 @@ class Connection:
         in the order of the peer's messages, or at the close; its exceptions are logged. Raises
         TransportError."""
         self._must_be_open()
-        request_id = self._outgoing.open((method, on_outcome))
+        request_id = self.outgoing.open((method, on_outcome))
         line = encode_request(request_id, method, params, version=self._version)
         if not written:
             self.send(line)
@@ -276,7 +271,7 @@ class Connection:
     def abandon(self, request_id: int, *, keep: bool = False) -> None:
         """Stop waiting for a reply. With ``keep``, ``on_outcome`` still gets a late reply; else the
         peer gets ``cancel_method``."""
-        was_open = self._outgoing.abandon(request_id, keep=keep)
+        was_open = self.outgoing.abandon(request_id, keep=keep)
         if was_open and not keep and self._cancel_method is not None:
             self.notify(self._cancel_method, encode_json({"requestId": request_id}))
 
@@ -448,7 +443,7 @@ class Connection:
         self, request_id: RequestId, message: Response | ErrorResponse | Malformed | LineTooLong
     ) -> None:
         try:
-            call = self._outgoing.settle(request_id)
+            call = self.outgoing.settle(request_id)
         except KeyError:
             text = "%s answered id %r, which is not open"
             self.complaints.warn(logger, text, self.name, request_id)
@@ -481,7 +476,7 @@ class Connection:
         self.why_closed = why
         self.outbox.close(why)
         self._incoming.clear()
-        for _method, on_outcome in self._outgoing.close():
+        for _method, on_outcome in self.outgoing.close():
             self._report(on_outcome, why)
         if self._handler is not None:
             try:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from contextlib import suppress
+from functools import partial
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final
 
@@ -184,12 +185,8 @@ class HttpLink(MessageLink):
         if len(self._streams) > MAX_STREAMS:
             return False
         headers = self._headers if session is None else {**self._headers, SESSION_ID: session}
-
-        async def receive(messages: list[bytes]) -> None:
-            await self._receive(messages, session)
-
-        stream = HttpStream(self._requests, headers, receive)
-        self._streams[session] = stream
+        take = partial(self._receive, session=session)
+        stream = self._streams[session] = HttpStream(self._requests, headers, take)
         stream.task = task = asyncio.create_task(self._read_stream(stream, session))
         self._stream_tasks.add(task)
         task.add_done_callback(self._stream_tasks.discard)

@@ -317,10 +317,8 @@ class HttpStream:
         """Whether the server has ever opened the stream."""
 
     async def run(self) -> str:
-        """Read the stream until the server no longer knows it; return the server's words.
-
-        Raises ConnectionClosed.
-        """
+        """Read the stream until the server no longer knows it; return the server's words. Raises
+        ConnectionClosed."""
         async with self._requests.client() as client:
             failures = 0
             while True:

@@ -193,10 +193,8 @@ async def ask_all(
 
 
 def _connected(folder: Path, own: Path | None) -> tuple[list[socket.socket], bool]:
-    """Connect to at most `MAX_PEERS` processes, and remove the sockets of ended processes.
-
-    Return the connections, and whether a process has no room for another connection.
-    """
+    """Connect to at most `MAX_PEERS` processes, and remove the sockets of ended processes. Return
+    the connections, and whether a process has no room for another connection."""
     found: list[socket.socket] = []
     full = False
     for path in islice(sorted(folder.glob(f"*{_SUFFIX}")), MAX_SOCKETS):

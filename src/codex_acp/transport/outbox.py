@@ -187,10 +187,8 @@ class Outbox:
 
 
 class ReadingGate:
-    """Pauses reading while a holder cannot take more, unless somebody waits for an answer.
-
-    ``with gate:`` is around such a wait.
-    """
+    """Pauses reading while a holder cannot take more, unless somebody waits for an answer of the
+    peer, within ``with gate:``."""
 
     def __init__(self, pause: Callable[[], None], resume: Callable[[], None]) -> None:
         self._pause = pause
@@ -210,12 +208,10 @@ class ReadingGate:
         self._update()
 
     def __enter__(self) -> None:
-        """Begin a wait for an answer of the peer."""
         self._waiting += 1
         self._update()
 
     def __exit__(self, *_: object) -> None:
-        """End a wait for an answer of the peer."""
         self._waiting -= 1
         self._update()
 

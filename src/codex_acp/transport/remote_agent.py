@@ -33,10 +33,8 @@ def check_agent_url(url: str, token: Token | None) -> None:
 
 
 def remote_agent_link(url: str, token: Token | None = None, *, name: str = "") -> Link:
-    """Return a link, which connects when it is started.
-
-    Raises MisuseError as `check_agent_url` does, and if a package is missing.
-    """
+    """Return a link, which connects when it is started. Raises MisuseError as `check_agent_url`
+    does, and if a package is missing."""
     check_agent_url(url, token)
     name, getter = name or bare_url(url), token_getter(token)
     if url.startswith("http"):
