@@ -301,7 +301,7 @@ class ChildProcess:
                 self._reader.resume()  # discards the output, so that no process waits to write it
             await shut_down(self._tree, self._exited, self._close_stdin, self._exit_seconds)
         finally:
-            if self._exit_seen():
+            if self._is_attached and self._exited.done():
                 self._collect()
             else:  # it outlived SIGKILL, or a closing event loop has cancelled this task
                 self.kill_tree()
@@ -310,9 +310,6 @@ class ChildProcess:
     def _close_stdin(self) -> None:
         self._writer.stop()
         self._process.stdin.close()
-
-    def _exit_seen(self) -> bool:
-        return self._is_attached and self._exited.done()
 
     def _collect(self) -> None:
         """Collect the exit status, and close all descriptors."""
@@ -361,7 +358,7 @@ class ChildProcess:
         """Report the end after exit and end of stdout; after one of them, wait for the other."""
         if self._end_reported or self._restarting or self._closing is not None:
             return
-        exited = self._exit_seen()
+        exited = self._exited.done()
         half_ended = self._reader.ended or self._stdin_broken
         if exited and self._reader.ended:
             self._report_exit()
@@ -372,7 +369,7 @@ class ChildProcess:
         self._timer = None
         if self._end_reported or self._closing is not None:
             return
-        if self._exit_seen():
+        if self._exited.done():
             if self._reading_paused and not self._reader.ended:
                 return  # data may wait; `resume_reading` checks again
             self._reader.drain(FINAL_READ_LIMIT)
