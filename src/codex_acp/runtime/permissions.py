@@ -372,32 +372,36 @@ class Handlers:
     def requests(self) -> ClientRequestHandlers:
         """Return the request handlers; None for each capability that is not advertised."""
         files = self._services.files or NO_FILES
-        terminals = self._services.terminals is not None
         elicits = self._services.on_form is not None or self._services.on_url is not None
-        of = self._answers_of
-        return {
-            "session/request_permission": lambda r: of(r.session_id).permission(r),
-            "fs/read_text_file": (lambda r: of(r.session_id).read_file(r)) if files.read else None,
+        answers = self._answers_of
+        handlers: ClientRequestHandlers = {
+            "session/request_permission": lambda r: answers(r.session_id).permission(r),
+            "fs/read_text_file": (
+                (lambda r: answers(r.session_id).read_file(r)) if files.read else None
+            ),
             "fs/write_text_file": (
-                (lambda r: of(r.session_id).write_file(r)) if files.write else None
+                (lambda r: answers(r.session_id).write_file(r)) if files.write else None
             ),
-            "terminal/create": (
-                (lambda r: of(r.session_id).terminals.create(r)) if terminals else None
-            ),
-            "terminal/output": self._terminal_output if terminals else None,
-            "terminal/wait_for_exit": (
-                (lambda r: of(r.session_id).terminals.wait_for_exit(r.terminal_id))
-                if terminals
-                else None
-            ),
-            "terminal/kill": (
-                (lambda r: of(r.session_id).terminals.kill(r.terminal_id)) if terminals else None
-            ),
-            "terminal/release": (
-                (lambda r: of(r.session_id).terminals.release(r.terminal_id)) if terminals else None
-            ),
+            "terminal/create": None,
+            "terminal/output": None,
+            "terminal/wait_for_exit": None,
+            "terminal/kill": None,
+            "terminal/release": None,
             "elicitation/create": self._elicit if elicits else None,
         }
+        if self._services.terminals is not None:
+            handlers |= {
+                "terminal/create": lambda r: answers(r.session_id).terminals.create(r),
+                "terminal/output": self._terminal_output,
+                "terminal/wait_for_exit": (
+                    lambda r: answers(r.session_id).terminals.wait_for_exit(r.terminal_id)
+                ),
+                "terminal/kill": lambda r: answers(r.session_id).terminals.kill(r.terminal_id),
+                "terminal/release": (
+                    lambda r: answers(r.session_id).terminals.release(r.terminal_id)
+                ),
+            }
+        return handlers
 
     def notifications(self) -> ClientNotificationHandlers:
         return {
