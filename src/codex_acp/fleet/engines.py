@@ -194,10 +194,10 @@ class RayEngine:
         self._started_ray = False
         self._fleet_id = ""
         self._actors: list[_Actor] = []
-        self._side: set[asyncio.Task[None]] = set()
-        """Tasks that fetch messages of a worker, or wait for an answer to one of its questions."""
         self._fetching: set[asyncio.Task[None]] = set()
-        """Tasks of `_side` that fetch messages."""
+        """Tasks that fetch the messages of a worker."""
+        self._asking: set[asyncio.Task[None]] = set()
+        """Tasks that wait for the answer to a question of a worker."""
         self._room_changed = asyncio.Event()
         """Set when a worker may have room for a job."""
         self._wanted = 0
@@ -295,14 +295,14 @@ class RayEngine:
         for actor in alive:
             with suppress(Exception):
                 self._ray.kill(actor.handle)
-        for task in self._side - self._fetching:
+        for task in self._asking:
             task.cancel()
         if self._fetching:  # ends with the workers; Ray's client logs errors if it is cancelled
             await asyncio.wait(self._fetching, timeout=KILL_SECONDS)
         for task in self._fetching:
             task.cancel()
-        if self._side:
-            await asyncio.wait(self._side)
+        if tasks := self._fetching | self._asking:
+            await asyncio.wait(tasks)
         self._actors.clear()
         if self._started_ray:
             self._started_ray = False
@@ -364,9 +364,8 @@ class RayEngine:
         actor = _Actor(make.remote(self._root, self._tasks_per_worker))
         self._actors.append(actor)
         task = asyncio.get_running_loop().create_task(self._fetch(actor))
-        for tasks in (self._side, self._fetching):
-            tasks.add(task)
-            task.add_done_callback(tasks.discard)
+        self._fetching.add(task)
+        task.add_done_callback(self._fetching.discard)
 
     async def _fetch(self, actor: _Actor) -> None:
         """Fetch and handle the messages of a worker, from its start to its end."""
@@ -411,8 +410,8 @@ class RayEngine:
             task = asyncio.get_running_loop().create_task(
                 self._ask(actor, post, content, message.question_id)
             )
-            self._side.add(task)
-            task.add_done_callback(self._side.discard)
+            self._asking.add(task)
+            task.add_done_callback(self._asking.discard)
         elif not future.done():
             future.set_result(content)
 

@@ -601,7 +601,7 @@ class RunDriver:
         try:
             job, report, outcome = await run.run()
             # A stop of the fleet does not cancel the writing of an outcome.
-            await shielded(asyncio.create_task(self._keep(job, report, outcome)))
+            await shielded(asyncio.create_task(self._write_outcome(job, report, outcome)))
         except asyncio.CancelledError:
             raise
         except BaseException as error:  # noqa: BLE001 - raised by `_run` when all tasks have ended
@@ -609,7 +609,7 @@ class RunDriver:
         finally:
             self.slots.release()
 
-    async def _keep(self, job: Job, report: Report, outcome: Outcome) -> None:
+    async def _write_outcome(self, job: Job, report: Report, outcome: Outcome) -> None:
         """Write an outcome, and give it to the iteration."""
         if self._out is not None:
             output, replaces = report.output, outcome.id in self._failed

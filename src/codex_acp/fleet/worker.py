@@ -114,10 +114,10 @@ class WorkerQuestions:
         """Session id → function that asks the driver for its task."""
 
     def listen(self, session_id: str, ask: Ask) -> None:
-        """Pass the questions of a session to ``ask``, until `leave`."""
+        """Pass the questions of a session to ``ask``, until `stop_listening`."""
         self._asks[session_id] = ask
 
-    def leave(self, session_id: str) -> None:
+    def stop_listening(self, session_id: str) -> None:
         self._asks.pop(session_id, None)
 
     async def form(self, form: Form) -> FormAnswer:
@@ -190,7 +190,7 @@ class AgentPool:
     """Agent's key, forms, urls → its processes."""
     _first_starts: dict[tuple[object, ...], FirstStart] = field(default_factory=dict)
 
-    def take(self, spec: AgentSpec, *, forms: bool, urls: bool) -> Lease:
+    def borrow(self, spec: AgentSpec, *, forms: bool, urls: bool) -> Lease:
         """Return a process for one more session of ``spec``; the session starts the process."""
         key = (spec.key, forms, urls)
         if spec.shared:
@@ -305,7 +305,7 @@ class SessionRun:
                 await self._send_prompts(session)
             finally:
                 stop_listening()
-                lease.questions.leave(session.session_id)
+                lease.questions.stop_listening(session.session_id)
 
     async def _set_options(self, session: Session) -> None:
         """Set the settings and options of the task. Raises SettingRefused, and `RETRIED` errors."""
@@ -494,21 +494,20 @@ class _Attempt:
         self._post = post
         self._limit = TimeLimit(job.time_limit)
         self._checkout: Checkout | None = None
-        self._baseline: Baseline | None = None
+        self._baseline: Baseline | str | None = None
+        """Baseline of the directory, or why it has none, so that there will be no patch."""
         self._scratch: Path | None = None
         """Directory of the baseline of a job without a worktree."""
-        self._no_baseline: str | None = None
-        """Why the directory has no baseline, so that there will be no patch."""
         self._session = SessionRun(job, post, self._limit)
 
     async def run(self) -> Report:
         started = time.monotonic()
         try:
             reason, message = await self._run_session()
-            if self._baseline is None:
-                changes = Changes(None, note=self._no_baseline)
-            else:
+            if isinstance(self._baseline, Baseline):
                 changes = await changes_since(self._baseline)
+            else:
+                changes = Changes(None, note=self._baseline)
             if reason == "end_turn" and changes.missing is not None:
                 reason, message = "changes_incomplete", changes.missing
             report = Report(
@@ -560,18 +559,14 @@ class _Attempt:
                 raise Ended("directory", f"{str(directory)!r} is no directory on this machine")
             scratch = make_private(self._worker.root / job.fleet_id / "scratch")
             self._scratch = scratch / uuid.uuid4().hex
-            found = await directory_baseline(directory, self._scratch)
-            if isinstance(found, Baseline):
-                self._baseline = found
-            else:
-                self._no_baseline = found
+            self._baseline = await directory_baseline(directory, self._scratch)
         self._post.event({"type": "place", "cwd": str(directory)})
         await self._converse(directory, again=again)
 
     async def _converse(self, directory: Path, *, again: bool) -> None:
         """Run the session in an agent's process from the pool."""
         job = self._job
-        lease: Lease = self._worker.pool.take(job.agent, forms=job.forms, urls=job.urls)
+        lease: Lease = self._worker.pool.borrow(job.agent, forms=job.forms, urls=job.urls)
         clean = False
         try:
             await self._session.run(lease, directory, again=again)

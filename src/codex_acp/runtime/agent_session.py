@@ -388,9 +388,9 @@ class Wanted:
 
 
 async def open_session(
-    process: AgentProcess, wanted: Wanted, turns: asyncio.Semaphore
+    process: AgentProcess, wanted: Wanted, slots: asyncio.Semaphore
 ) -> tuple[AgentSession, Opened]:
-    """Open a session; each request of the agent takes one of ``turns``, but waiting does not.
+    """Open a session; each request of the agent takes one of ``slots``, but waiting does not.
 
     Raises as `AgentProcess.ask`, TransportError, SessionBusy, MethodNotOffered and MisuseError.
     """
@@ -406,7 +406,7 @@ async def open_session(
     reason: str | None = None
     if wanted.session_id is not None:
         try:
-            return await _open_earlier(process, wanted, wanted.session_id, turns)
+            return await _open_earlier(process, wanted, wanted.session_id, slots)
         except CodexAcpError as error:
             is_gone = isinstance(error, MethodNotOffered) or (
                 isinstance(error, ErrorReply) and error.code in _GONE
@@ -416,12 +416,12 @@ async def open_session(
             reason = str(error)
             text = "the session %s of %s could not be opened again, a new one is: %s"
             logger.warning(text, wanted.session_id, process.agent, reason)
-    async with turns:
+    async with slots:
         return await _open_new(process, wanted), Opened("new", reason)
 
 
 async def _open_earlier(
-    process: AgentProcess, wanted: Wanted, session_id: str, turns: asyncio.Semaphore
+    process: AgentProcess, wanted: Wanted, session_id: str, slots: asyncio.Semaphore
 ) -> tuple[AgentSession, Opened]:
     """Load or resume a session as soon as it is not busy; after ``busy_seconds``, fork it if
     wanted, else raise SessionBusy."""
@@ -432,7 +432,7 @@ async def _open_earlier(
     pause = _FIRST_PAUSE
     while True:
         try:
-            async with turns:
+            async with slots:
                 return await _reopen(process, wanted, session_id, how), Opened(how)
         except ErrorReply as error:
             if value_at(error.data, "reason") not in (SESSION_BUSY, THREAD_ACTIVE_WRITER):
@@ -447,7 +447,7 @@ async def _open_earlier(
         raise SessionBusy(busy, wanted.busy_seconds) from busy
     if not process.features.fork_session:
         raise MethodNotOffered(process.agent, "session/fork") from busy
-    async with turns:
+    async with slots:
         return await _open_new(process, wanted, fork_of=session_id), Opened("fork", str(busy))
 
 
@@ -544,25 +544,25 @@ async def ask_to_open(
         request_id = process.client.next_request_id  # `call` sends its request without an await
         return await call
 
-    asked = asyncio.get_running_loop().create_task(run(), name=method)
+    opening = asyncio.get_running_loop().create_task(run(), name=method)
     try:
-        return await process.ask(method, shielded(asked))
+        return await process.ask(method, shielded(opening))
     except (AnswerTimeout, asyncio.CancelledError):
         if request_id is None or not process.features.close_session:
-            asked.cancel()
+            opening.cancel()
             raise
-        if not asked.done():
+        if not opening.done():
             params = encode_json({"requestId": request_id})
             process.client.connection.notify("$/cancel_request", params)
-        asked.add_done_callback(lambda done: _close_late(process, session_id, done))
+        opening.add_done_callback(lambda done: _close_late(process, session_id, done))
         raise
 
 
-def _close_late(process: AgentProcess, session_id: str | None, asked: asyncio.Task[T]) -> None:
+def _close_late(process: AgentProcess, session_id: str | None, opening: asyncio.Task[T]) -> None:
     """Close a session that the agent has opened although the wait was given up."""
-    if asked.cancelled() or asked.exception() is not None or process.failure is not None:
+    if opening.cancelled() or opening.exception() is not None or process.failure is not None:
         return
-    answer: object = asked.result()
+    answer: object = opening.result()
     if isinstance(answer, types.NewSessionResponse):
         session_id = answer.session_id
     if session_id is None or process.is_open(session_id):  # open: the program has opened it again

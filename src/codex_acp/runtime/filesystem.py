@@ -233,17 +233,17 @@ class FileThreads:
     """Runs calls in at most ``count`` threads, each at most ``seconds``.
 
     A thread that takes longer is abandoned, and runs until its call ends. Each call first waits for
-    ``drained``, so that an agent that does not read the answers gets no more.
+    ``drain``, so that an agent that does not read the answers gets no more.
     """
 
     def __init__(
         self,
         seconds: float = CALL_SECONDS,
         count: int = MAX_THREADS,
-        drained: Callable[[], Awaitable[None]] | None = None,
+        drain: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
         self._seconds = seconds
-        self._drained = drained
+        self._drain = drain
         self._slots = asyncio.Semaphore(count)
 
     async def run(self, work: Callable[[Callable[[], None]], T]) -> T:
@@ -281,8 +281,8 @@ class FileThreads:
             with anyio.fail_after(self._seconds):
                 await self._slots.acquire()
                 try:
-                    if self._drained is not None:
-                        await self._drained()
+                    if self._drain is not None:
+                        await self._drain()
                 except BaseException:
                     self._slots.release()  # no thread was started that would release it
                     raise
@@ -338,7 +338,7 @@ class Roots:
         path outside the roots or of a directory; OSError.
         """
         _must_be_path(path)
-        root, names = self._start(stack, path, path)
+        root, names = self._innermost_root(stack, path, path)
         folders = [root.fd]
         links = 0
         while names:
@@ -371,11 +371,11 @@ class Roots:
             if links > MAX_LINKS:
                 raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
             if new_start:
-                root, names = self._start(stack, path, "/".join([new_start, *names]))
+                root, names = self._innermost_root(stack, path, "/".join([new_start, *names]))
                 folders = [root.fd]
         raise RpcError(INVALID_PARAMS, f"{path} is not a regular file")
 
-    def _start(self, stack: ExitStack, path: str, target: str) -> tuple[_Root, deque[str]]:
+    def _innermost_root(self, stack: ExitStack, path: str, target: str) -> tuple[_Root, deque[str]]:
         """Return the innermost root around ``target``, with a new descriptor, and the names of
         ``target`` below the root. ``path`` is for the error."""
         for follow_links in (False, True):

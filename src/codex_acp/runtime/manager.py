@@ -271,7 +271,7 @@ class AgentRuntime:
             if record is not None:
                 wanted = replace(wanted, session_id=record.session_id)
         async with self._openings:
-            process = await self._process(spec)
+            process = await self._usable_process(spec)
         try:
             state, opened = await open_session(process, wanted, self._openings)
         except BaseException:
@@ -303,12 +303,12 @@ class AgentRuntime:
         except StoreError as error:
             logger.warning("the end of the session %s is not noted: %s", session_id, error)
 
-    async def _process(self, spec: AgentSpec) -> AgentProcess:
+    async def _usable_process(self, spec: AgentSpec) -> AgentProcess:
         """Return a new process, or the shared process, which concurrent calls start only once."""
         self._must_be_open()
         running_loop()
         if not spec.shared:
-            own = self._begin(spec)
+            own = self._start_in_task(spec)
             try:
                 return await shielded(own)
             except asyncio.CancelledError:
@@ -318,10 +318,10 @@ class AgentRuntime:
                 raise
         start = self._shared.get(spec.key)
         if start is None or _has_failed(start):
-            start = self._shared[spec.key] = self._begin(spec)
+            start = self._shared[spec.key] = self._start_in_task(spec)
         return await shielded(start)  # a start goes on for other calls if this one is cancelled
 
-    def _begin(self, spec: AgentSpec) -> asyncio.Task[AgentProcess]:
+    def _start_in_task(self, spec: AgentSpec) -> asyncio.Task[AgentProcess]:
         """Begin the start of a process, in a task of its own."""
         task = asyncio.get_running_loop().create_task(self._start(spec), name=f"start {spec.name}")
         self._starts.add(task)
@@ -354,7 +354,7 @@ class AgentRuntime:
     @asynccontextmanager
     async def _borrowed(self, spec: AgentSpec) -> AsyncIterator[AgentProcess]:
         """Use a process within the block; then end it, unless it is shared."""
-        process = await self._process(spec)
+        process = await self._usable_process(spec)
         try:
             yield process
         finally:

@@ -249,7 +249,7 @@ class Services:
 
 class Answers:
     """Answers the requests of one session. ``tool_call`` returns a permission request's tool call
-    with all its updates, ``drained`` waits until the agent has read most of what was sent."""
+    with all its updates, ``drain`` waits until the agent has read most of what was sent."""
 
     def __init__(
         self,
@@ -258,7 +258,7 @@ class Answers:
         cwd: str,
         directories: Sequence[str | os.PathLike[str]],
         tool_call: Callable[[types.RequestPermissionRequest], ToolCall],
-        drained: Callable[[], Awaitable[None]],
+        drain: Callable[[], Awaitable[None]],
     ) -> None:
         self._services = services
         self._policy = policy or services.permissions
@@ -266,7 +266,7 @@ class Answers:
         roots = (cwd, *directories, *self._files.roots)
         offered = self._files.read or self._files.write
         self._roots = Roots(os.path.abspath(root) for root in roots if offered)  # noqa: PTH100
-        self._threads = FileThreads(drained=drained)
+        self._threads = FileThreads(drain=drain)
         self._terminals = None if services.terminals is None else Terminals(services.terminals, cwd)
         self._tool_call = tool_call
         self._open: set[CancelScope] = set()
@@ -359,9 +359,9 @@ class Handlers:
         services: Services,
         find: Callable[[str], SessionSink | None],
         on_update: Callable[[types.SessionNotification], None],
-        drained: Callable[[], Awaitable[None]],
+        drain: Callable[[], Awaitable[None]],
     ) -> None:
-        self._drained = drained
+        self._drain = drain
         self._services = services
         self._find = find
         self._on_update = on_update
@@ -423,7 +423,7 @@ class Handlers:
     async def _terminal_output(
         self, request: types.TerminalOutputRequest
     ) -> types.TerminalOutputResponse:
-        await self._drained()  # else unread answers to a slow agent would fill the memory
+        await self._drain()  # else unread answers to a slow agent would fill the memory
         return self._answers_of(request.session_id).terminals.output(request.terminal_id)
 
     async def _elicit(

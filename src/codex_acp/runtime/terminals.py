@@ -57,19 +57,20 @@ class Terminals:
         self._access = access
         self._cwd = cwd
         self._open: dict[str, TerminalProcess] = {}
-        self._in_approval = 0
-        self._count = 0
+        self._awaiting_approval = 0
+        """Number of commands that `TerminalAccess.approve` has not answered."""
+        self._last_number = 0
         self._closed = False
 
     async def create(self, request: types.CreateTerminalRequest) -> types.CreateTerminalResponse:
         """Start a command. Raises RpcError if that is not allowed or fails."""
         limit = self._access.max_terminals
-        if len(self._open) + self._in_approval >= limit:
+        if len(self._open) + self._awaiting_approval >= limit:
             raise RpcError(INVALID_PARAMS, f"{limit} terminals are open; release one first")
         cwd = self._cwd if request.cwd is None else request.cwd
         if not Path(cwd).is_absolute():
             raise RpcError(INVALID_PARAMS, f"the cwd {cwd!r} is not an absolute path")
-        self._in_approval += 1
+        self._awaiting_approval += 1
         approve, approved = self._access.approve, False
         try:
             answer = approve is None or approve(request)
@@ -77,7 +78,7 @@ class Terminals:
         except Exception:
             logger.exception("the approval of a terminal failed; its command is not run")
         finally:
-            self._in_approval -= 1
+            self._awaiting_approval -= 1
         if not approved:
             raise RpcError(INVALID_PARAMS, f"the command {request.command} was not permitted")
         if self._closed:
@@ -92,8 +93,8 @@ class Terminals:
         except (OSError, ValueError) as error:
             message = f"{request.command} cannot be run in {cwd}: {error}"
             raise RpcError(INVALID_PARAMS, message) from None
-        self._count += 1
-        terminal_id = f"terminal-{self._count}"
+        self._last_number += 1
+        terminal_id = f"terminal-{self._last_number}"
         self._open[terminal_id] = process
         return types.CreateTerminalResponse(terminal_id=terminal_id)
 
