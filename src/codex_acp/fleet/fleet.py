@@ -12,7 +12,7 @@ import logging
 import random
 import uuid
 from collections import deque
-from contextlib import contextmanager
+from contextlib import AsyncExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -499,20 +499,23 @@ class RunDriver:
 
     async def _run(self) -> None:
         await asyncio.to_thread(self._open)
-        timer: asyncio.TimerHandle | None = None
-        engine_opened = False
-        try:
+        async with AsyncExitStack() as stack:
+            if self._out is not None:
+                stack.callback(self._out.close)
+            if self._journal is not None:
+                stack.callback(self._journal.close)
             if not self.left:
                 return
-            engine_opened = True
+            engine = self.settings.engine
+            stack.push_async_callback(lambda: engine.aclose(done=not self.left))
             work = None if self._out is None else self._out.path / WORK
-            proposed = await self.settings.engine.open(self.fleet_id, work)
+            proposed = await engine.open(self.fleet_id, work)
             self.slots = Slots(self.settings.concurrency or proposed, PARKED)
             self.note("run", run=self.run_id, tasks=list(self._tasks))
             if (limit := self.settings.time_limit) is not None:
                 loop = asyncio.get_running_loop()
                 reason = f"the time limit of {limit:g} seconds for all tasks is over"
-                timer = loop.call_later(limit, self.stop, reason)
+                stack.callback(loop.call_later(limit, self.stop, reason).cancel)
             starting = asyncio.ensure_future(self._start_all())
             stopping = asyncio.ensure_future(self._stop_requested.wait())
             try:
@@ -526,17 +529,6 @@ class RunDriver:
             if self.error is not None:
                 raise self.error
             self.note("run_ended", run=self.run_id, stopped=self.stopped)
-        finally:
-            if timer is not None:
-                timer.cancel()
-            try:
-                if engine_opened:
-                    await self.settings.engine.aclose(done=not self.left)
-            finally:
-                if self._journal is not None:
-                    self._journal.close()
-                if self._out is not None:
-                    self._out.close()
 
     def _open(self) -> None:
         """Open the output directory and its journal, and take the outcomes of earlier runs."""
