@@ -162,14 +162,12 @@ def _lines(
     for chunk in chunks:
         searched += len(chunk)
         start = 0
-        while lines_to_skip and start < len(chunk):
-            line_end = chunk.find(b"\n", start)
-            if line_end < 0:
-                start = len(chunk)
-            else:
-                lines_to_skip, start = lines_to_skip - 1, line_end + 1
+        while lines_to_skip and (line_end := chunk.find(b"\n", start)) >= 0:
+            lines_to_skip, start = lines_to_skip - 1, line_end + 1
         end = len(chunk)
-        if lines_left is not None and not lines_to_skip:
+        if lines_to_skip:
+            start = end
+        elif lines_left is not None:
             end = start
             while lines_left and (line_end := chunk.find(b"\n", end)) >= 0:
                 end, lines_left = line_end + 1, lines_left - 1

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 from codex_acp.runtime.errors import StoreError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
 logger = logging.getLogger(__name__)
 
@@ -78,9 +78,7 @@ class SessionStore:
         Another session with the same key loses the key.
         """
         now = datetime.now(UTC).isoformat()
-
-        def change(records: list[StoredSession]) -> list[StoredSession]:
-            nonlocal record
+        with self._records_to_change() as records:
             old = next((r for r in records if _id_of(r) == _id_of(record)), None)
             created = record.created_at or (old.created_at if old else "") or now
             record = replace(record, created_at=created, updated_at=now)
@@ -88,31 +86,32 @@ class SessionStore:
             if record.key is not None:
                 owner = (record.agent, record.key)
                 rest = [replace(r, key=None) if (r.agent, r.key) == owner else r for r in rest]
-            return [*rest, record]
-
-        self._change(change)
+            records[:] = [*rest, record]
         return record
 
     def touch(self, agent: str, session_id: str, title: str | None) -> None:
         """Set the time of the last use to now, and the title, if there is a record."""
         now = datetime.now(UTC).isoformat()
-
-        def used(record: StoredSession) -> StoredSession:
-            if _id_of(record) != (agent, session_id):
-                return record
-            return replace(record, title=title or record.title, updated_at=now)
-
-        self._change(lambda records: [used(record) for record in records])
+        with self._records_to_change() as records:
+            for number, record in enumerate(records):
+                if _id_of(record) == (agent, session_id):
+                    new_title = title or record.title
+                    records[number] = replace(record, title=new_title, updated_at=now)
 
     def remove(self, agent: str, session_id: str) -> None:
         """Remove a record; no error if there is none."""
-        self._change(lambda records: [r for r in records if _id_of(r) != (agent, session_id)])
+        with self._records_to_change() as records:
+            records[:] = [r for r in records if _id_of(r) != (agent, session_id)]
 
-    def _change(self, change: Callable[[list[StoredSession]], list[StoredSession]]) -> None:
+    @contextmanager
+    def _records_to_change(self) -> Iterator[list[StoredSession]]:
+        """Yield the records, and write the list when the block has changed it."""
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             with self._locked():
-                self._write(change(self._read(locked=True)))
+                records = self._read(locked=True)
+                yield records
+                self._write(records)
         except OSError as error:
             msg = f"the session store {self.path} cannot be written: {error.strerror or error}"
             raise StoreError(msg) from error
