@@ -246,12 +246,10 @@ class Checkouts:
         fetched_for = ""
         with suppress(OSError, ValueError):
             fetched_for = read_regular(fetched, 1000).decode(errors="replace")
-        revision = job.revision or "HEAD"
+        revision, commit = job.revision or "HEAD", None
         if _is_commit(revision) or fetched_for == job.run_id:
             commit = await _resolve(repository, revision)
-            if commit is not None:
-                return commit
-        if fetched_for != job.run_id:
+        if commit is None and fetched_for != job.run_id:
             try:
                 await _fetch(repository, job.repository, _HEADS, _TAGS, _HEAD)
             except GitFailed:
@@ -260,13 +258,11 @@ class Checkouts:
             fetched.unlink(missing_ok=True)  # an agent may have made it a link
             write_private(fetched, job.run_id.encode())
             commit = await _resolve(repository, revision)
-            if commit is not None:
-                return commit
-        if _is_commit(revision):  # no branch and no tag contains it
+        if commit is None and _is_commit(revision):  # no branch and no tag contains it
             await _fetch(repository, job.repository, revision)
             commit = await _resolve(repository, revision)
-            if commit is not None:
-                return commit
+        if commit is not None:
+            return commit
         where = scrub(job.repository)
         raise CheckoutError(f"{where} has no revision {revision!r}; name a branch, tag or commit")
 

@@ -124,15 +124,12 @@ async def git(
                 process.stdin.close()
             if limit is None:
                 out = await process.stdout.read()
-            else:  # one byte more shows that the output is longer
-                parts: list[bytes] = []
-                left = limit + 1
-                while left > 0 and (part := await process.stdout.read(min(left, 1 << 16))):
-                    parts.append(part)
-                    left -= len(part)
-                out = b"".join(parts)
-                if left <= 0:  # enough: `finally` ends git, and its exit status does not count
-                    return out
+            else:
+                try:  # one byte more shows that the output is longer
+                    # Enough: `finally` ends git, and its exit status does not count.
+                    return await process.stdout.readexactly(limit + 1)
+                except asyncio.IncompleteReadError as end:
+                    out = end.partial
             stderr = await reading_stderr
             await process.wait()
     except TimeoutError:
