@@ -382,9 +382,10 @@ class Turn(Generic[T]):
         """Yield the typed notifications of the turn, as they come."""
         if not self._entered:
             with self:
-                yield from self._events()
+                yield from self
         else:
-            yield from self._events()
+            while (event := self._codex.call(anext, self.turn, None)) is not None:
+                yield event
 
     def result(self) -> RunResult[T]:
         """Wait for the result, as `codex_acp.codex.Turn.result` does."""
@@ -401,7 +402,3 @@ class Turn(Generic[T]):
     def detach(self) -> None:
         """Leave the turn running, as `codex_acp.codex.Turn.detach` does."""
         self._codex.call(self.turn.detach)
-
-    def _events(self) -> Iterator[ServerNotification]:
-        while (event := self._codex.call(anext, self.turn, None)) is not None:
-            yield event
