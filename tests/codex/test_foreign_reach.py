@@ -9,8 +9,8 @@ import pytest
 from codex_acp.codex.approvals.running_items import ForeignReach, Items, Reach
 from tests.support.routing_samples import (
     collab_item,
-    item_completed,
     item_started,
+    message_item,
     turn_completed,
     turn_started,
 )
@@ -31,33 +31,60 @@ class _World:
         return found
 
 
-FED = collab_item("victim", item_id="fed", tool="sendInput")
+IMAGE = {"type": "image", "url": "data:image/png;base64,iVBORw0="}
+FED = collab_item("victim", item_id="fed", tool="sendInput", prompt="make it")
 
 
 @pytest.mark.attack("model")
-def test_3_9c_a_turn_that_feeds_another_thread_ends_once_and_so_does_what_it_begins() -> None:
+def test_3_9c_a_turn_that_feeds_another_thread_ends_once_and_so_do_those_that_it_feeds() -> None:
     world = _World()
     found = world.hear(turn_started(), item_started(FED), item_started({**FED, "id": "fed2"}))
     assert found == [Reach("root", "turn", ("victim",))]
-    done = item_completed({**FED, "status": "completed"})
-    assert world.hear(done, turn_started("victim", "begun")) == [Reach("victim", "begun", ())]
-    assert world.hear(turn_completed("victim", "begun"), turn_started("victim", "own")) == []
+    for turn in ("one", "two"):
+        fed = item_started(message_item("make it"), "victim", turn)
+        assert world.hear(turn_started("victim", turn), fed) == [Reach("victim", turn, ())]
+        world.hear(turn_completed("victim", turn))
+    own = item_started(message_item("make it"), "victim", "own")
+    assert world.hear(turn_started("victim", "own"), own) == []
 
 
 @pytest.mark.attack("model")
-def test_3_9c_a_call_that_failed_ends_no_later_turn_of_its_target() -> None:
+def test_3_9c_a_running_turn_that_is_fed_ends() -> None:
     world = _World()
-    assert world.hear(turn_started(), item_started(FED)) != []
-    world.hear(item_completed({**FED, "status": "failed"}), turn_completed())
-    assert world.hear(turn_started("victim", "own")) == []
+    own = item_started(message_item("hello"), "victim", "own")
+    assert world.hear(turn_started("victim", "own"), own) == []
+    fed = item_started(message_item("make it"), "victim", "own")
+    found = world.hear(turn_started(), item_started(FED), fed)
+    assert found == [Reach("root", "turn", ("victim",)), Reach("victim", "own", ())]
 
 
 @pytest.mark.attack("model")
-def test_3_9c_of_two_calls_the_one_that_did_not_fail_counts() -> None:
+@pytest.mark.parametrize(
+    "own",
+    [message_item("hello"), message_item("make it", client_id="of a client")],
+    ids=["of another text", "of a client"],
+)
+def test_3_9c_a_message_that_never_arrives_ends_no_turn_of_its_target(own: dict[str, Any]) -> None:
     world = _World()
-    world.hear(turn_started(), item_started(FED), item_started({**FED, "id": "well"}))
-    world.hear(item_completed({**FED, "status": "failed"}))
-    assert world.hear(turn_started("victim", "begun")) == [Reach("victim", "begun", ())]
+    world.hear(turn_started(), item_started(FED), turn_completed())
+    assert world.hear(turn_started("victim", "own"), item_started(own, "victim", "own")) == []
+
+
+@pytest.mark.attack("model")
+@pytest.mark.parametrize(
+    ("call", "fed"),
+    [
+        ({**FED, "prompt": None}, message_item("anything")),
+        ({**FED, "prompt": "make it\n[image]"}, message_item("make it", IMAGE)),
+    ],
+    ids=["no text is told", "an image"],
+)
+def test_3_9c_a_message_whose_text_cannot_be_compared_counts(
+    call: dict[str, Any], fed: dict[str, Any]
+) -> None:
+    world = _World()
+    world.hear(turn_started(), item_started(call), turn_started("victim", "begun"))
+    assert world.hear(item_started(fed, "victim", "begun")) == [Reach("victim", "begun", ())]
 
 
 def test_a_threads_own_agents_are_its_own() -> None:

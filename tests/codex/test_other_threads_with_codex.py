@@ -9,7 +9,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from codex_acp.codex import ReachedElsewhere, Thread, ThreadClosed
+from codex_acp.codex import ReachedElsewhere, Thread, ThreadClosed, TurnInterrupted
 from codex_acp.testing import Gate, ModelResponse, Text, ToolCall, When, exec_command
 from tests.codex import codex_bench
 from tests.codex.codex_bench import WAIT_SECONDS, CodexBench
@@ -26,6 +26,7 @@ SCRIPT = [
     ModelResponse(Gate("told"), Text("Told."), when=When("feed", tool_output="feed")),
     ModelResponse(CLOSE, when=When("close", no_tool_output="close")),
     ModelResponse(Gate("told"), Text("Told."), when=When("close", tool_output="close")),
+    ModelResponse(Gate("worked"), Text("Worked."), when=When("work")),
     ModelResponse(Text("Hello."), repeat=True),
 ]
 """A model that goes on only when it may: until then its turn can be interrupted."""
@@ -57,7 +58,26 @@ async def test_3_9c_without_hooks_a_turn_that_feeds_another_thread_ends_with_wha
             await reader.run("feed")
         assert raised.value.threads == (victim.id,)
         assert "features.hooks" in str(raised.value)
+        with suppress(TurnInterrupted):  # Codex adds a prompt to a turn that runs already
+            await victim.run("hello")
         assert (await victim.run("hello")).text == "Hello."
+        assert not made.exists()
+
+
+@pytest.mark.attack("model")
+async def test_3_9c_without_hooks_a_running_turn_ends_that_another_threads_model_feeds(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with two_threads(monkeypatch, hooks=False) as (bench, reader, victim, made):
+        async with victim.turn("work") as fed:
+            async for event in fed:
+                if event.method == "item/completed":  # the prompt has reached the model
+                    break
+            with pytest.raises(ReachedElsewhere):
+                await reader.run("feed")
+            bench.model.open("worked")
+            with suppress(TurnInterrupted):  # Codex was slower with the message
+                assert (await fed.result()).text == "Worked."
         assert not made.exists()
 
 

@@ -93,8 +93,12 @@ class RawAdapter(SpawnedAdapter):
         return error
 
     def answer(self, request_id: object) -> Message:
-        """Wait for the answer to a request; what comes before it is recorded."""
-        return self.wait_for(lambda m: "method" not in m and m.get("id") == request_id)
+        """Return the answer to a request, also one that came already, and record what precedes."""
+
+        def is_answer(message: Message) -> bool:
+            return "method" not in message and message.get("id") == request_id
+
+        return next(filter(is_answer, self.messages), None) or self.wait_for(is_answer)
 
     def wait_for(self, wanted: Callable[[Message], bool]) -> Message:
         """Wait for a message."""

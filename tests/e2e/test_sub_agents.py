@@ -31,9 +31,7 @@ INTRUDE = SCENES.add(
     [ToolCall("send_input", {"target": VICTIM, "message": "Hi."}, OLD, call_id="i1")],
     [Text("I know it."), Gate("intruder")],
 )
-WORK = SCENES.add(
-    "work", [Text("Own work."), Gate("intruded")], [Text("Told."), Gate("work"), Text("Done.")]
-)
+WORK = SCENES.add("work", [Text("Own work."), Gate("intruded")], [Text("Told."), Gate("never")])
 """Codex gives the model what another agent says at once; 0.147 behind a response."""
 
 NATIVE: list[Any] = [pytest.param(1, {"subagents": {}}, id="v1"), pytest.param(2, {}, id="v2")]
@@ -142,16 +140,14 @@ def test_3_9c_without_hooks_a_turn_ends_whose_model_reaches_for_another_session(
         bench.begin(INTRUDE)
         assert bench.end() == "cancelled"
         bench.model.open("intruded")
-        bench.wait(victim, lambda u: u.get("content") == {"type": "text", "text": "Told."})
+        if bench.adapter.answer(work)["result"]["stopReason"] == "cancelled":
+            ended = "it got a message of another session's model"
+            bench.wait(victim, lambda u: ended in json.dumps(u))
+        else:  # the call was interrupted before Codex sent the message
+            assert bench.text(victim) == "Own work."
         assert bench.children() == {}
         assert "its model reached for another session" in json.dumps(bench.updates())
         assert "has reached for this one" in json.dumps(bench.updates(victim))
-
-        bench.ask("session/close", {"sessionId": bench.session})
-        bench.ask("session/set_mode", {"sessionId": victim, "modeId": "read-only"})
-        bench.model.open("work")
-        assert bench.adapter.answer(work)["result"]["stopReason"] == "end_turn"
-        assert "Own work.Told.Done." in bench.text(victim)
 
 
 def test_a_session_that_is_closed_takes_its_sub_agents_with_it() -> None:

@@ -268,17 +268,29 @@ def command_item(command: str = "ls -l", item_id: str = "item", **more: Any) -> 
 
 
 def collab_item(
-    *children: str, item_id: str = "spawn", thread: str = "root", tool: str = "spawnAgent"
+    *children: str,
+    item_id: str = "spawn",
+    thread: str = "root",
+    tool: str = "spawnAgent",
+    prompt: str | None = None,
 ) -> dict[str, Any]:
     return {
         "type": "collabAgentToolCall",
         "id": item_id,
         "agentsStates": {},
+        "prompt": prompt,
         "receiverThreadIds": list(children),
         "senderThreadId": thread,
         "status": "inProgress",
         "tool": tool,
     }
+
+
+def message_item(
+    text: str, *others: dict[str, Any], client_id: str | None = None
+) -> dict[str, Any]:
+    content = [{"type": "text", "text": text}, *others]
+    return {"type": "userMessage", "id": f"says {text}", "clientId": client_id, "content": content}
 
 
 def running(*items: dict[str, Any], thread: str = "root", turn: str = "turn") -> Items:

@@ -69,6 +69,8 @@ _REASON_LIMIT: Final = 2_000
 REACHED_ELSEWHERE: Final = "its model reached for another session, with rights not its own"
 """Why a turn is interrupted: a part of the notice in its session."""
 
+GOT_A_MESSAGE: Final = "it got a message of another session's model"
+
 REACHED: Final = "The model of another session has reached for this one; that one was interrupted."
 """Notice in the other session."""
 
@@ -194,10 +196,11 @@ class ServerRequestRunner:
     # A model that uses other sessions (contract 3.9c).
 
     def reached_elsewhere(self, thread_id: str, others: tuple[str, ...]) -> None:
-        """Send notices about an interrupted turn whose model reached for other sessions."""
-        named = ", ".join(others)
-        logger.warning("a turn of %s is interrupted: its model reached for %s", thread_id, named)
-        self.say_in(thread_id, f"The turn is interrupted: {REACHED_ELSEWHERE} ({named}).")
+        """Send notices about an interrupted turn whose model reached for other sessions, or, if
+        ``others`` is empty, which got the message of another session's model."""
+        why = f"{REACHED_ELSEWHERE} ({', '.join(others)})" if others else GOT_A_MESSAGE
+        logger.warning("a turn of %s is interrupted: %s", thread_id, why)
+        self.say_in(thread_id, f"The turn is interrupted: {why}.")
         for other in others:
             self.say_in(other, REACHED)
 

@@ -162,8 +162,7 @@ class RequestIntake(NotificationSink):
         reach = self._reach.apply(event)
         if reach is not None:
             self._interrupt(reach.thread_id, reach.turn_id)
-            if reach.others:
-                self._ready_runner().reached_elsewhere(reach.thread_id, reach.others)
+            self._ready_runner().reached_elsewhere(reach.thread_id, reach.others)
 
     def _resolved(self, params: JsonValue) -> None:
         request_id = value_at(params, "requestId")

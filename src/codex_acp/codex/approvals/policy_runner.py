@@ -421,7 +421,7 @@ class PolicyRunner(NotificationSink):
         self._items.apply(event)
         reach = self.reach.apply(event)
         if reach is not None:  # a Codex without hooks did not refuse the call (contract 3.9c)
-            why = "its model reached for" if reach.others else "another thread's model began it"
+            why = "its model reached for" if reach.others else "it got a message of another model"
             logger.warning(
                 "turn %s of thread %s is interrupted: %s %s",
                 reach.turn_id, reach.thread_id, why, ", ".join(reach.others),

@@ -298,12 +298,20 @@ def move_target(change: models.FileUpdateChange) -> str | None:
 
 class Reach(NamedTuple):
     """A turn to interrupt, because its model called a thread of another session, or because such a
-    call began the turn."""
+    call sent it a message."""
 
     thread_id: str
     turn_id: str
     others: tuple[str, ...]
-    """Threads of other sessions that the turn's model called; empty if a call began the turn."""
+    """Threads of other sessions that the turn's model called; empty if it got a message."""
+
+
+class _SentInput(NamedTuple):
+    """A message that a model sends to a thread of another session."""
+
+    thread_id: str
+    text: str | None
+    """None if Codex does not tell it."""
 
 
 class ForeignReach:
@@ -311,35 +319,35 @@ class ForeignReach:
 
     def __init__(self, items: Items) -> None:
         self._items = items
-        self._sent_inputs: set[tuple[str, str, str]] = set()
-        """Idle thread that a model of another session wrote to, thread of the call, its item."""
+        self._sent: list[_SentInput] = []
+        """Messages that did not arrive yet. That of an interrupted or failed call never will."""
         self.reached: LastOnes[str, tuple[str, ...]] = LastOnes(MAX_ENDED)
         """Interrupted turn → `Reach.others`."""
 
     def apply(self, event: ServerNotification) -> Reach | None:
         """Return the turn to interrupt now, if any."""
-        if isinstance(event, notifications.ItemStartedEvent):
-            thread, turn, item = event.params.thread_id, event.params.turn_id, event.params.item
-            others = tuple(self._items.reached_elsewhere(thread, item))
-            if getattr(item, "tool", None) == "sendInput":
-                idle = (each for each in others if self._items.running_turn(each) is None)
-                self._sent_inputs.update((each, thread, getattr(item, "id", "")) for each in idle)
-            # A second interrupt would end the next turn.
-            if others and turn not in self.reached:
-                return self._note_reach(thread, turn, others)
-        elif isinstance(event, notifications.ItemCompletedEvent):
-            item = event.params.item
-            if getattr(item, "status", None) == "failed":  # a failed call begins no turn
-                call = (event.params.thread_id, getattr(item, "id", None))
-                self._sent_inputs -= {each for each in self._sent_inputs if each[1:] == call}
-        elif isinstance(event, notifications.TurnStartedEvent):
-            thread, turn = event.params.thread_id, event.params.turn.id
-            begun_by = {each for each in self._sent_inputs if each[0] == thread}
-            if begun_by:
-                self._sent_inputs -= begun_by
-                return self._note_reach(thread, turn, ())
-        return None
-
-    def _note_reach(self, thread: str, turn: str, others: tuple[str, ...]) -> Reach:
+        if not isinstance(event, notifications.ItemStartedEvent):
+            return None
+        thread, turn, item = event.params.thread_id, event.params.turn_id, event.params.item
+        others = tuple(self._items.reached_elsewhere(thread, item))
+        if isinstance(item, models.CollabAgentToolCallThreadItem) and item.tool == "sendInput":
+            self._sent += [_SentInput(each, item.prompt) for each in others]
+        is_sent = isinstance(item, models.UserMessageThreadItem) and self._was_sent(thread, item)
+        # A second interrupt would end the next turn.
+        if turn in self.reached or not (others or is_sent):
+            return None
         self.reached[turn] = others
         return Reach(thread, turn, others)
+
+    def _was_sent(self, thread: str, message: models.UserMessageThreadItem) -> bool:
+        """Return whether a model of another session sent a message, and forget its call."""
+        if message.client_id is not None:  # a client sent it
+            return False
+        text = None  # of images and mentions the call tells no exact text
+        if len(message.content) == 1 and isinstance(message.content[0], models.TextUserInput):
+            text = message.content[0].text
+        for sent in self._sent:
+            if sent.thread_id == thread and (text is None or sent.text in (text, None)):
+                self._sent.remove(sent)
+                return True
+        return False
