@@ -30,18 +30,10 @@ _HELP_LENGTH: Final = 70
 """Characters of an option's help in a script."""
 
 
-class _Option(NamedTuple):
-    names: tuple[str, ...]
-    help: str
-    value: Value | None
-    """How to complete its value; None if it takes none."""
-    repeats: bool
-
-
 class _Command(NamedTuple):
     name: str
     summary: str
-    options: tuple[_Option, ...]
+    options: list[argparse.Action]
     value: Value
     """How to complete its first positional argument."""
 
@@ -51,8 +43,8 @@ def _commands(parsers: Parsers) -> list[_Command]:
     for name, (summary, parser) in parsers.items():
         positional = [action for action in _documented(parser) if not action.option_strings]
         value = _value(positional[0]) if positional else None
-        options = {option.names: option for option in _options(parser)}
-        commands.append(_Command(name, summary, tuple(options.values()), value or "free"))
+        options = {tuple(option.option_strings): option for option in _options(parser)}
+        commands.append(_Command(name, summary, [*options.values()], value or "free"))
     return commands
 
 
@@ -60,19 +52,15 @@ def _documented(parser: argparse.ArgumentParser) -> list[argparse.Action]:
     return [action for action in parser._actions if action.help != argparse.SUPPRESS]
 
 
-def _options(parser: argparse.ArgumentParser) -> Iterator[_Option]:
+def _options(parser: argparse.ArgumentParser) -> Iterator[argparse.Action]:
     """Yield the options of a parser and of its subcommands."""
-    for action in _documented(parser):
-        if action.option_strings:
-            names = tuple(action.option_strings)
-            yield _Option(
-                names, _short(action.help or ""), _value(action), isinstance(action.default, list)
-            )
+    yield from (action for action in _documented(parser) if action.option_strings)
     for subparser in subcommands(parser).values():
         yield from _options(subparser)
 
 
 def _value(action: argparse.Action) -> Value | None:
+    """Return how to complete the value of an argument; None for an option without a value."""
     if action.nargs == 0:
         return None
     if action.choices is not None:
@@ -81,9 +69,10 @@ def _value(action: argparse.Action) -> Value | None:
     return _VALUES.get(placeholder, "free")
 
 
-def _short(text: str) -> str:
-    """Return the first clause of a help text, without characters that need quotes."""
-    clause = re.split(r"[;(\n]|:\s", text.replace("%%", "%"), maxsplit=1)[0].strip()
+def _short_help(action: argparse.Action) -> str:
+    """Return the first clause of an argument's help, without characters that need quotes."""
+    text = (action.help or "").replace("%%", "%")
+    clause = re.split(r"[;(\n]|:\s", text, maxsplit=1)[0].strip()
     if len(clause) <= _HELP_LENGTH:
         return clause
     return f"{clause[:_HELP_LENGTH].rpartition(' ')[0].rstrip(',')} ..."
@@ -99,11 +88,14 @@ def bash(program: str, parsers: Parsers) -> str:
     others = [command.name for command in commands[1:]]
     answers = []
     for command in commands:
-        for option in (o for o in command.options if o.value is not None):
-            patterns = "|".join(f"{command.name},{name}" for name in option.names)
-            answers.append(f"    {patterns}) {_bash_answer(option.value)} ;;")
+        for option in command.options:
+            if (value := _value(option)) is not None:
+                patterns = "|".join(f"{command.name},{name}" for name in option.option_strings)
+                answers.append(f"    {patterns}) {_bash_answer(value)} ;;")
     for command in commands:
-        offered = _bash_words([name for option in command.options for name in option.names])
+        offered = _bash_words(
+            [name for option in command.options for name in option.option_strings]
+        )
         answers.append(f"    {command.name},*) if [[ $current == -* ]]; then {offered}")
         first = command is commands[0]
         plain = _bash_words([c.name for c in commands]) if first else _bash_answer(command.value)
@@ -132,7 +124,7 @@ def _bash_words(words: Iterable[str]) -> str:
     return f"""COMPREPLY=($(compgen -W $'{listed}' -- "$current"))"""
 
 
-def _bash_answer(value: Value | None) -> str:
+def _bash_answer(value: Value) -> str:
     if isinstance(value, tuple):
         return _bash_words(value)
     if value not in ("files", "directories"):
@@ -181,13 +173,14 @@ fi
 """
 
 
-def _zsh_option(option: _Option) -> Iterator[str]:
-    about = re.sub(r"([\[\]:\\])", r"\\\1", option.help)
-    value = "" if option.value is None else f":value:{_zsh_value(option.value)}"
-    for name in option.names:
-        again = "*" if option.repeats else f"({' '.join(option.names)})"
-        equals = "=" if option.value is not None and name.startswith("--") else ""
-        yield shlex.quote(f"{again}{name}{equals}[{about}]{value}")
+def _zsh_option(option: argparse.Action) -> Iterator[str]:
+    about = re.sub(r"([\[\]:\\])", r"\\\1", _short_help(option))
+    value, names = _value(option), option.option_strings
+    shown_value = "" if value is None else f":value:{_zsh_value(value)}"
+    for name in names:
+        repeats = "*" if isinstance(option.default, list) else f"({' '.join(names)})"
+        equals = "=" if value is not None and name.startswith("--") else ""
+        yield shlex.quote(f"{repeats}{name}{equals}[{about}]{shown_value}")
 
 
 def _zsh_value(value: Value) -> str:
@@ -217,10 +210,11 @@ def fish(program: str, parsers: Parsers) -> str:
         for option in command.options:
             names = " ".join(
                 f"-l {name[2:]}" if name.startswith("--") else f"-s {name[1:]}"
-                for name in option.names
+                for name in option.option_strings
             )
-            value = "" if option.value is None else f" -r {_fish_value(option.value)}"
-            lines.append(f"{start} {names} -d {_fish(option.help)}{value}")
+            value = _value(option)
+            shown_value = "" if value is None else f" -r {_fish_value(value)}"
+            lines.append(f"{start} {names} -d {_fish(_short_help(option))}{shown_value}")
     return "\n".join(lines) + "\n"
 
 
