@@ -291,7 +291,7 @@ def test_what_nobody_thought_of_is_a_line_too(
     def broken(*_given: object) -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr(doctor, "talk", broken)
+    monkeypatch.setattr(doctor, "collect_answers", broken)
     codex("exit 1")
     assert about(look(), "start") == ("problem", "looking failed: ZeroDivisionError:")
 

@@ -9,7 +9,7 @@ import pytest
 
 from codex_acp.acp.types import AgentAuthMethod
 from codex_acp.adapter.sessions.opening_errors import busy_elsewhere, unknown_session
-from codex_acp.cli.screen import DETAIL_LIMIT, LOOK_AT_ITS_LOG, MOST_VALUES, sentence
+from codex_acp.cli.screen import DETAIL_LIMIT, LOOK_AT_ITS_LOG, MOST_VALUES, describe_error
 from codex_acp.errors import ErrorReply, ProcessExited
 from codex_acp.routing.display import shortened
 from codex_acp.runtime import AuthenticationRequired
@@ -46,9 +46,9 @@ def test_what_the_data_says_again_is_not_said_again(
 ) -> None:
     said = message if said is None else said
     error = ErrorReply("session/new", -32603, message, data)
-    assert sentence(error, "codex", ours=True) == said
+    assert describe_error(error, "codex", ours=True) == said
     unsaid = "" if data else LOOK_AT_ITS_LOG
-    assert sentence(error, "fox") == f"fox: {said}{unsaid}"
+    assert describe_error(error, "fox") == f"fox: {said}{unsaid}"
 
 
 @pytest.mark.attack("agent")
@@ -62,13 +62,13 @@ def test_what_the_data_says_again_is_not_said_again(
 def test_only_few_values_are_looked_for_in_a_short_message(message: str, data: Any) -> None:
     error = ErrorReply("session/prompt", -32603, message, data)
     shown = shortened(json.dumps(data), DETAIL_LIMIT)
-    assert sentence(error, "codex", ours=True) == f"{message}: {shown}"
+    assert describe_error(error, "codex", ours=True) == f"{message}: {shown}"
 
 
 def test_what_our_agent_says_of_a_setting_has_its_data_for_programs() -> None:
     error = ErrorReply("session/set_config_option", -32602, "no 'x'; use a", {"valid": ["b"]})
-    assert sentence(error, "codex", ours=True) == "no 'x'; use a"
-    assert sentence(error, "fox") == 'fox: no \'x\'; use a: {"valid": ["b"]}'
+    assert describe_error(error, "codex", ours=True) == "no 'x'; use a"
+    assert describe_error(error, "fox") == 'fox: no \'x\'; use a: {"valid": ["b"]}'
 
 
 def test_a_person_at_a_terminal_is_told_what_can_be_done_there() -> None:
@@ -86,24 +86,24 @@ def test_a_person_at_a_terminal_is_told_what_can_be_done_there() -> None:
         ),
     ):
         error = ErrorReply("session/load", made.code, made.message, made.data)
-        assert sentence(error, "codex", ours=True) == said
+        assert describe_error(error, "codex", ours=True) == said
 
 
 def test_who_is_not_logged_in_is_told_the_command() -> None:
     reply = ErrorReply("session/new", -32000, "log in")
     error = AuthenticationRequired(reply, [AgentAuthMethod(id="k", name="A key")])
-    assert "run `codex-acp-sdk login`" in sentence(error, "codex", ours=True)
-    assert sentence(error, "fox") == (
+    assert "run `codex-acp-sdk login`" in describe_error(error, "codex", ours=True)
+    assert describe_error(error, "fox") == (
         "fox needs a login first: log in with its own command (it offers: A key)"
     )
 
 
 def test_other_errors_say_it_themselves() -> None:
-    assert sentence(ProcessExited("fox", 7, ""), "fox") == "fox exited with status 7"
+    assert describe_error(ProcessExited("fox", 7, ""), "fox") == "fox exited with status 7"
     killed = "fox was killed (SIGKILL), as the system does when memory runs out"
-    said = sentence(ProcessExited("fox", -9, "out"), "fox")
+    said = describe_error(ProcessExited("fox", -9, "out"), "fox")
     assert said == f"{killed}; the end of its stderr:\nout"
-    assert sentence(ProcessExited("fox", -11, ""), "fox") == "fox crashed (SIGSEGV)"
-    assert sentence(ProcessExited("fox", -15, ""), "fox") == "fox was ended by SIGTERM"
-    assert sentence(ProcessExited("fox", -99, ""), "fox") == "fox was ended by signal 99"
-    assert sentence(ProcessExited("fox", None, ""), "fox") == "fox ended"
+    assert describe_error(ProcessExited("fox", -11, ""), "fox") == "fox crashed (SIGSEGV)"
+    assert describe_error(ProcessExited("fox", -15, ""), "fox") == "fox was ended by SIGTERM"
+    assert describe_error(ProcessExited("fox", -99, ""), "fox") == "fox was ended by signal 99"
+    assert describe_error(ProcessExited("fox", None, ""), "fox") == "fox ended"

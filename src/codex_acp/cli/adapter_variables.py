@@ -238,7 +238,7 @@ def _override(
 ) -> tuple[dict[str, JsonValue], list[str]]:
     """Apply ``-c`` arguments to the settings of a thread; return the settings by dotted keys, and
     the arguments for the command line. Keys with one of the ``prefixes`` go with the thread."""
-    left: list[str] = []
+    for_command_line: list[str] = []
     for option, text in zip(arguments[::2], arguments[1::2], strict=True):
         key, _, value = text.partition("=")
         key = key.strip()
@@ -255,8 +255,8 @@ def _override(
         elif with_thread:
             settings[key] = _parse_value(value)
         else:
-            left += [option, text]
-    return settings, left
+            for_command_line += [option, text]
+    return settings, for_command_line
 
 
 def _is_below(key: str, table: str) -> bool:

@@ -115,7 +115,7 @@ class _Chat:
             if not sessions:
                 self._screen.note(NO_SESSION)
             for info in sessions:
-                print(_described(info, sys.stdout, f"{visible(info.session_id)}  "))
+                print(_session_line(info, sys.stdout, f"{visible(info.session_id)}  "))
             return 0
         session_id = self._options.resume
         self._input = ChatInput(self._screen)
@@ -213,7 +213,7 @@ class _Chat:
         if self._options.last or len(sessions) == 1:
             return sessions[0].session_id
         for number, info in enumerate(sessions, 1):
-            self._screen.say(_described(info, sys.stderr, f"{number:3}) "))
+            self._screen.say(_session_line(info, sys.stderr, f"{number:3}) "))
         number = await self._input.number("Which one? [1] ", len(sessions))
         self._host.take_signals()
         return sessions[number - 1].session_id
@@ -236,7 +236,7 @@ class _Chat:
         return visible(shlex.join([*which, "--resume", session.session_id]))
 
 
-def _described(info: SessionInfo, stream: TextIO, prefix: str) -> str:
+def _session_line(info: SessionInfo, stream: TextIO, prefix: str) -> str:
     """Describe a session in one line; a terminal's width limits the title."""
     when = visible((info.updated_at or "")[:16].replace("T", " "))
     prefix += f"{when:16}  "
@@ -391,7 +391,7 @@ class ChatInput:
     async def line(self, session: Session) -> str:
         """Read a line as soon as no question is open. Raises Leave after Ctrl-D or two Ctrl-C."""
         warned = False
-        await self._screen.free.wait()
+        await self._screen.no_question.wait()
         with self._screen.held():
             while True:
                 try:

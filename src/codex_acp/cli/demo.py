@@ -98,7 +98,7 @@ def demo(options: Namespace) -> int:
     if not options.yes and not _agreed():
         print("Nothing was started.", file=out)
         return FAILED
-    with _surroundings(watched=out.isatty()) as (home, server):
+    with _model_and_home(watched=out.isatty()) as (home, server):
         from codex_acp.runtime import AgentSpec
 
         env = home.env
@@ -121,7 +121,7 @@ def demo_agent(*, codex: str | None = None) -> int:
     from codex_acp.cli.serve import serve
     from codex_acp.codex.connection.launch import LaunchOptions
 
-    with _surroundings(watched=True) as (home, _):
+    with _model_and_home(watched=True) as (home, _):
         for name in list(os.environ):
             if name.startswith(HIDDEN) and not name.startswith(KEPT):
                 del os.environ[name]
@@ -132,7 +132,7 @@ def demo_agent(*, codex: str | None = None) -> int:
 
 
 @contextmanager
-def _surroundings(*, watched: bool) -> Iterator[tuple[CodexHome, ScriptedMcpServer]]:
+def _model_and_home(*, watched: bool) -> Iterator[tuple[CodexHome, ScriptedMcpServer]]:
     """Start the model, and make a temporary home for Codex with an MCP server that Codex starts. If
     not ``watched``, the model sends its texts without pauses."""
     with (

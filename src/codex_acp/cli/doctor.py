@@ -26,6 +26,7 @@ from codex_acp.cli.doctor_checks import (
     TooSlow,
     as_json,
     codex_findings,
+    collect_answers,
     login_findings,
     look_at_codex,
     look_at_home,
@@ -35,7 +36,6 @@ from codex_acp.cli.doctor_checks import (
     problem,
     run_program,
     safe_line,
-    talk,
     toml_of,
     values_in,
     warning,
@@ -181,7 +181,7 @@ def _ask_codex(codex: str, checks: _Checks) -> Iterator[Finding]:
             yield problem("config", text, "see whether their disk is there, or set CODEX_HOME")
             return
         login = _look_at_login(codex, home, copy, deadline)
-        answers = asyncio.run(talk(codex, copy, deadline))
+        answers = asyncio.run(collect_answers(codex, copy, deadline))
         for finding in codex_findings(answers, values, os.environ, login):
             yield finding._replace(text=copy.real(finding.text))
 

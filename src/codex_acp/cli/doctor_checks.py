@@ -180,20 +180,20 @@ def look_at_codex(codex: str | None, deadline: Deadline) -> tuple[Finding, Codex
         text = str(error).removesuffix(f"; {HOW_TO_GET_CODEX}")
         return problem("codex", text, HOW_TO_GET_CODEX), None
     where = f"{binary.path} (from {binary.source})"
-    other = "name another Codex with --codex or CODEX_PATH"
+    advice = "name another Codex with --codex or CODEX_PATH"
     seconds = deadline.left(VERSION_SECONDS)
     try:
         status, output = run_program([binary.path, "--version"], os.environ, "/", seconds)
     except TooSlow:
         text = f"{where} printed no version within {seconds:.3g} seconds"
-        return problem("codex", text, other), None
+        return problem("codex", text, advice), None
     except OSError as error:
         text = f"{where} cannot be run: {error.strerror or error}"
-        return problem("codex", text, f"it must be a Codex for this system; {other}"), None
+        return problem("codex", text, f"it must be a Codex for this system; {advice}"), None
     words = output.split()
     if status != 0 or not words or not words[-1][:1].isdigit():
         text = f"{where} is not a Codex: --version {how_ended(status)}, {safe_line(output)!r}"
-        return problem("codex", text, other), None
+        return problem("codex", text, advice), None
     version = words[-1]
     try:
         check_version(version)
@@ -629,7 +629,7 @@ class Answers(NotificationSink):
         self.changed.set()
 
 
-async def talk(path: str, copy: HomeCopy, deadline: Deadline) -> Answers:
+async def collect_answers(path: str, copy: HomeCopy, deadline: Deadline) -> Answers:
     """Start the Codex at ``path``, send it all requests, and end it. Raises no error of Codex."""
     answers = Answers()
     settings = {

@@ -380,7 +380,7 @@ class LiveTable:
         lines = [progress.summary()]
         if not last:
             room = max(size.lines - 3, 1)
-            lines += [_drawn(name, row, now) for name, row in list(progress.rows.items())[:room]]
+            lines += [_row_text(name, row, now) for name, row in list(progress.rows.items())[:room]]
         self._wipe()
         self._terminal.write("".join(f"{clipped(line, width)}\n" for line in lines))
         self._terminal.flush()
@@ -398,7 +398,7 @@ class LiveTable:
         self._drawn = 0
 
 
-def _drawn(task_id: str, row: _Row, now: float) -> str:
+def _row_text(task_id: str, row: _Row, now: float) -> str:
     name = shortened(visible(task_id), NAME_COLUMNS)
     return f"  {name:{NAME_COLUMNS}} {now - row.since:6.0f} s {row.tokens:8}  {row.state}"
 

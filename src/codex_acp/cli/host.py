@@ -20,12 +20,12 @@ from codex_acp.cli.screen import (
     LOG_IN,
     JsonOutput,
     TextOutput,
+    describe_error,
     drop_rest,
     is_file,
     is_terminal,
     open_output,
-    sentence,
-    written,
+    until_written,
 )
 from codex_acp.cli.terminal import FAILED, SIGNALLED, USAGE, LineReader, failed
 from codex_acp.errors import CodexAcpError, MisuseError
@@ -77,7 +77,7 @@ class Host:
         self._screen = screen
         self._questions = questions
         self._json = json
-        self._who = spec.name
+        self._agent_name = spec.name
         """Name of the agent in error messages."""
         self._prompt: Prompt | None = None
         """The prompt that runs."""
@@ -92,7 +92,7 @@ class Host:
         if questions is not None:
             policy = questions.permission
             callbacks = {"on_form": questions.form, "on_url": questions.url}
-        kinds: Any = options.allow
+        kinds: Any = options.allow  # the parser has checked them
         self.runtime: AgentRuntime = AgentRuntime(
             permissions=self._with_answers_shown(allow_kinds(*kinds, otherwise=policy)), **callbacks
         )
@@ -105,7 +105,7 @@ class Host:
         try:
             async with self.runtime:
                 code = await converse()
-            await written()
+            await until_written()
             return code
         except asyncio.CancelledError:
             if self._signal is None:
@@ -166,7 +166,7 @@ class Host:
         if self._json is not None:
             self._json.error(error)
         else:
-            self._screen.error(sentence(error, self._who, ours=self._options.is_ours))
+            self._screen.error(describe_error(error, self._agent_name, ours=self._options.is_ours))
 
     async def _open(self, session_id: str | None, *, or_new: bool) -> Session:
         with self._screen.working(f"starting {visible(self._spec.name)}"):
@@ -176,9 +176,9 @@ class Host:
         info = session.agent_info
         if self._options.command is not None and info is not None:
             # The agent's own name instead of its command's.
-            self._who = shortened(info.title or info.name, NAME_LIMIT) or self._spec.name
+            self._agent_name = shortened(info.title or info.name, NAME_LIMIT) or self._spec.name
             if self._questions is not None:
-                self._questions.agent = self._who
+                self._questions.agent = self._agent_name
         return session
 
     async def _log_in(self) -> bool:
@@ -205,7 +205,7 @@ class Host:
             except asyncio.CancelledError:  # the question was withdrawn
                 self._screen.note_rejected(call_id)
                 raise
-            await written()
+            await until_written()
             allowed = permission.kind in self._options.allow
             by = f"--allow {permission.kind}" if allowed else None
             if self._json is not None:

@@ -24,9 +24,9 @@ def main(argv: list[str] | None = None) -> int:
     args = sys.argv[1:] if argv is None else argv
     try:
         if None in (sys.stdin, sys.stdout, sys.stderr):
-            from codex_acp.cli.process import put_in_place
+            from codex_acp.cli.process import open_missing_streams
 
-            put_in_place()
+            open_missing_streams()
         if "CODEX_ACP_TOKEN" in os.environ:
             from codex_acp.cli.process import hide_token
 

@@ -39,10 +39,10 @@ def stderr() -> int:
 # to None, and the next file or socket that is opened gets the descriptor 0, 1 or 2.
 
 _MODES = (os.O_RDONLY, os.O_RDONLY, os.O_WRONLY)
-"""Modes of the replacements of stdin, stdout and stderr: a write to stdout fails."""
+"""Modes of ``/dev/null`` in place of stdin, stdout and stderr: a write to stdout fails."""
 
 
-def put_in_place() -> None:
+def open_missing_streams() -> None:
     """Open ``/dev/null`` for each standard stream that is missing."""
     for descriptor, mode in enumerate(_MODES):
         try:
@@ -62,7 +62,7 @@ def put_in_place() -> None:
 # Variables that only this command may read. Child processes inherit the environment, and
 # ``/proc/PID/environ`` shows the memory of the start, in which an unset variable remains.
 
-_taken: list[str] = []
+_hidden_token: list[str] = []
 """The token of clients, until a command takes it."""
 
 
@@ -88,11 +88,11 @@ def take_variables(*names: str) -> list[str]:
 
 def hide_token() -> None:
     """Remove the token of clients from the environment, and keep it for `take_token`."""
-    _taken[:] = take_variables(TOKEN_VARIABLE)
+    _hidden_token[:] = take_variables(TOKEN_VARIABLE)
 
 
 def take_token() -> str | None:
     """Return the token of clients that the environment had; None if it had none, or was taken."""
     if TOKEN_VARIABLE in os.environ:
         hide_token()
-    return _taken.pop() if _taken else None
+    return _hidden_token.pop() if _hidden_token else None

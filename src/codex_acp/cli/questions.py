@@ -39,9 +39,9 @@ KEY_LENGTH: Final = 2
 """Number of random letters in a key."""
 _NOT_NOW: Final = "Enter: not now"
 GOES_ON: Final = "Enter goes on, q rejects: "
-_MORE: Final = "{} of {} rows; " + GOES_ON
-_AGAIN: Final = Line("That is none of the answers.", "  ", "yellow")
-_NO_GUESS: Final = Line(
+_MORE_ROWS: Final = "{} of {} rows; " + GOES_ON
+_NO_ANSWER: Final = Line("That is none of the answers.", "  ", "yellow")
+_WHY_KEYS: Final = Line(
     "A y could have been typed before the question, or because the agent's text asks for it. So "
     "each question has letters of its own: type the key in front of your choice.",
     "  ",
@@ -250,7 +250,7 @@ class Questions:
             if (chosen := keys.get(answer.strip().lower())) is not None:
                 return chosen
             is_habit = answer.strip().lower() in _SHORT_ANSWERS
-            await self._show([_AGAIN, _NO_GUESS] if is_habit else [_AGAIN], [])
+            await self._show([_NO_ANSWER, _WHY_KEYS] if is_habit else [_NO_ANSWER], [])
 
     async def _wait_for_room(self) -> bool:
         """Wait until the window has room for a question; return whether it had room at once."""
@@ -267,10 +267,10 @@ class Questions:
         """Show lines page by page; return whether all or a part were shown, or the person left."""
         await self._wait_for_room()
         frame = self._screen.frame
-        pages = frame.pages(lines, last, [_MORE.format(MAX_ROWS, MAX_ROWS), prompt])
+        pages = frame.pages(lines, last, [_MORE_ROWS.format(MAX_ROWS, MAX_ROWS), prompt])
         shown_rows = 0
         for page in pages.pages:
-            if shown_rows and not await self._next_page(_MORE.format(shown_rows, pages.rows)):
+            if shown_rows and not await self._next_page(_MORE_ROWS.format(shown_rows, pages.rows)):
                 return "left"
             self._screen.write_now(frame.drawn(page))
             shown_rows += len(page)
@@ -284,7 +284,7 @@ class Questions:
                 return True
             if answer is None or answer.strip().lower() == "q":
                 return False
-            self._screen.write_now(self._screen.frame.drawn([_AGAIN.prefix + _AGAIN.text]))
+            self._screen.write_now(self._screen.frame.drawn([_NO_ANSWER.prefix + _NO_ANSWER.text]))
 
     async def _ask(self, prompt: str) -> str | None:
         """Show a prompt, and read a line; None for Ctrl-D. Raises Redraw."""

@@ -82,9 +82,9 @@ class TextOutput:
         self._guarded = guarded
         self.verbose = verbose
         self.frame: Frame = Frame(err)
-        self.free: asyncio.Event = asyncio.Event()
+        self.no_question: asyncio.Event = asyncio.Event()
         """Set while no question is open."""
-        self.free.set()
+        self.no_question.set()
         self._questions = 0
         self._held: list[tuple[TextIO, str]] = []
         self._held_log = self._held_text = 0
@@ -123,18 +123,18 @@ class TextOutput:
         with self._lock:
             self._live.hide()
             self._questions += 1
-            self.free.clear()
+            self.no_question.clear()
         try:
             yield
         finally:
             with self._lock:
                 self._questions -= 1
                 if not self._questions:
-                    self.free.set()
+                    self.no_question.set()
                     held, self._held, self._held_log, self._held_text = self._held, [], 0, 0
                     for stream, text in held:
                         put(stream, text)
-                    put(self._err, self._left_out())
+                    put(self._err, self._left_out_note())
 
     @contextmanager
     def working(self, words: str) -> Iterator[None]:
@@ -250,23 +250,23 @@ class TextOutput:
         """Write a record of the log, which may contain an agent's text."""
         self._end_text()
         with self._lock:
-            if not self.free.is_set():
+            if not self.no_question.is_set():
                 self._held_log += len(text)
             if self._held_log > HELD_LOG or len(_unwritten) > UNWRITTEN_LOG:
                 self._log_left_out += 1
                 return
-            text = self._left_out() + visible(text, multiline=True)
+            text = self._left_out_note() + visible(text, multiline=True)
         self._write(self._err, text)
 
-    def _left_out(self) -> str:
-        """Return how many records were left out since the last call; empty if none were."""
+    def _left_out_note(self) -> str:
+        """Return a line about the records left out since the last call; empty if none were."""
         number, self._log_left_out = self._log_left_out, 0
         return f"[{number} records of the log are left out]\n" if number else ""
 
     async def until_seen(self) -> None:
         """Wait until all output is written, and a limited time until a reader of ``out``, such as
         ``tee``, has shown its text: the text must not appear in a question."""
-        await written()
+        await until_written()
         if self._guarded and is_pipe(self._out):
             for _ in range(MAX_POLLS):
                 if not _unread(self._out):
@@ -278,9 +278,9 @@ class TextOutput:
         """Wait until all output is written and, if too much of it is held back, until no question
         is open."""
         await asyncio.sleep(0)  # Ctrl-C is handled between updates that arrived together
-        await written()
+        await until_written()
         if self._held_text > HELD_TEXT:
-            await self.free.wait()
+            await self.no_question.wait()
 
     def write_now(self, text: str) -> None:
         """Write text of ours, such as a question drawn by `Frame`, while other output is held."""
@@ -351,7 +351,7 @@ class TextOutput:
     def _live_text(self) -> str | None:
         """Return the text of the live line; None while a question or a line of text is open."""
         line_is_open = self._in_text and not self._has_markdown
-        if line_is_open or not self.free.is_set() or not self._working:
+        if line_is_open or not self.no_question.is_set() or not self._working:
             return None
         if self._in_text and self._markdown is not None:
             return self.frame.without_mark(visible(self._markdown.tail)) or self._working
@@ -386,7 +386,7 @@ class TextOutput:
         if self._guarded or stream is self._err:
             text = self.frame.without_mark(text)
         with self._lock:
-            if self.free.is_set():
+            if self.no_question.is_set():
                 self._live.hide()
                 put(stream, text)
             else:
@@ -437,7 +437,7 @@ def write_rest(*, wait: bool = False) -> bool:
     return True
 
 
-async def written() -> None:
+async def until_written() -> None:
     """Wait until all output is written. Raises as `put` does."""
     with _errors_reported():
         while not write_rest():  # noqa: ASYNC110 - a pipe raises no event
@@ -463,6 +463,7 @@ def _may_wait() -> bool:
 
 @contextmanager
 def _errors_reported() -> Iterator[None]:
+    """Drop the unwritten output and raise CodexAcpError if writing fails within the block."""
     try:
         yield
     except BrokenPipeError:  # no error: the reader has enough
@@ -547,7 +548,7 @@ _TEXT_KEYS: Final = ("message", "details", "detail", "error", "reason")
 """Keys of an error's data under which agents put a sentence."""
 
 
-def sentence(error: Exception, agent: str, *, ours: bool = False) -> str:
+def describe_error(error: Exception, agent: str, *, ours: bool = False) -> str:
     """Describe an error; ``ours``: the agent is this package's."""
     if isinstance(error, AuthenticationRequired):
         if ours:
@@ -617,7 +618,7 @@ def open_output(stream: TextIO | None) -> TextIO:
             flags = fcntl.fcntl(stream.fileno(), fcntl.F_GETFL)
         except (AttributeError, OSError, ValueError):  # no file at all, as in tests
             return stream
-        if flags & os.O_ACCMODE != os.O_RDONLY:  # else `put_in_place` opened it
+        if flags & os.O_ACCMODE != os.O_RDONLY:  # else `open_missing_streams` opened it
             return stream
     return open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123
 

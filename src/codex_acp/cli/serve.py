@@ -100,7 +100,7 @@ def serve(
             run = _network(network, options, spawned)
         else:
             run = _stdio(options, spawned, line_limit, PROTOCOLS[protocol], defaults)
-        return _recorded(run, transcript, transcript_wire, record)
+        return _run_recorded(run, transcript, transcript_wire, record)
     except (MisuseError, TransportError) as error:
         complain(f"{PROGRAM}: error: {error}")
         return BAD_ARGUMENTS if isinstance(error, MisuseError) else FAILED
@@ -177,7 +177,7 @@ def _network(
     return lambda transcript: run_network(network, options, spawned, transcript, say)
 
 
-def _recorded(
+def _run_recorded(
     run: Callable[[Transcript], int],
     transcript_file: str | None,
     record_wire: bool,

@@ -70,7 +70,7 @@ _GOES_ON_BEFORE: Final = re.compile(r"[\w/.~-]").match
 """Matches a character before a text if the text is only a part of a word or path."""
 _GOES_ON_AFTER: Final = re.compile(r"[\w/~-]|\.\w").match
 """Matches the characters after a text if the text is only a part of a word or path."""
-_ALIKE: Final = 200
+_COMPARED_START: Final = 200
 """Characters of a command that the beginning of a cut title is compared with."""
 _FENCE: Final = re.compile(r"(`{3,})[a-z]{0,12}")
 
@@ -152,7 +152,7 @@ def outcome(call: ToolCall, *, verbose: bool = False) -> Iterator[Line]:
                 continue  # the title shows it, if the command failed
             limit = len(text) if verbose else LINE_LIMIT
             output = [line for line in _unfenced(text) if line]
-            for line in output if verbose else _cut(output, *ROWS_OF_OUTPUT):
+            for line in output if verbose else _first_and_last(output, *ROWS_OF_OUTPUT):
                 yield Line(shortened(line, limit), "  ", "dim")
 
 
@@ -178,7 +178,7 @@ def _script(script: str) -> Iterator[Line]:
             prefix = "  > "
 
 
-def _cut(lines: list[str], first: int, last: int) -> list[str]:
+def _first_and_last(lines: list[str], first: int, last: int) -> list[str]:
     """Return the first and the last lines, with the count of those between."""
     left_out = len(lines) - first - last
     if left_out <= 1:
@@ -218,7 +218,7 @@ def _without_command(title: str, command: str) -> str:
             return after.strip(" `")
     # A title may have only the beginning of a long command.
     head = title.removeprefix("Run: ").lstrip("`")
-    is_cut = len(command) > len(title) / 2 and head.startswith(visible(command[:_ALIKE]))
+    is_cut = len(command) > len(title) / 2 and head.startswith(visible(command[:_COMPARED_START]))
     return title.rpartition("`")[2].strip() if is_cut else title
 
 

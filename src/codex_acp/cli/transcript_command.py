@@ -342,9 +342,9 @@ STANDARD_OUTPUT: Final = "-"
 
 def page_text(name: str, data: PageData) -> str:
     """Return the HTML of the page; ``name`` is the transcript's path."""
-    style = _part("page.css")
-    script = "(() => {\n'use strict';\n" + "\n".join(map(_part, SCRIPTS)) + "})();\n"
-    return Template(_part("page.html")).substitute(
+    style = _page_file("page.css")
+    script = "(() => {\n'use strict';\n" + "\n".join(map(_page_file, SCRIPTS)) + "})();\n"
+    return Template(_page_file("page.html")).substitute(
         policy=(
             f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(style)}'; "
             "base-uri 'none'; form-action 'none'"
@@ -352,8 +352,8 @@ def page_text(name: str, data: PageData) -> str:
         title=html.escape(visible(Path(name).name or name)),
         style=style,
         script=script,
-        rows=_inert(json.dumps(data.rows, separators=(",", ":"))),
-        details=_inert("\n".join(data.details)),
+        rows=_escaped(json.dumps(data.rows, separators=(",", ":"))),
+        details=_escaped("\n".join(data.details)),
     )
 
 
@@ -382,7 +382,7 @@ def write_page(out: str, text: str) -> None:
         raise MisuseError(f"the page {out!r} cannot be written: {reason}") from error
 
 
-def _part(name: str) -> str:
+def _page_file(name: str) -> str:
     return (files("codex_acp.cli") / "transcript_page" / name).read_text(encoding="utf-8")
 
 
@@ -391,7 +391,7 @@ def _hash(text: str) -> str:
     return f"sha256-{base64.b64encode(digest).decode()}"
 
 
-def _inert(text: str) -> str:
+def _escaped(text: str) -> str:
     """Escape JSON for a script element: the same values, without markup."""
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 

@@ -89,7 +89,7 @@ def describe(event: events.TranscriptEvent) -> Description:
             return Description(
                 "approval", event.outcome, "client", "adapter",
                 about="; ".join((_AGREEMENTS[event.about], *event.subject)),
-                detail=f"by {_plain(event.by)}",
+                detail=f"by {_spaced(event.by)}",
                 tone=_OUTCOME_TONES[event.outcome], decided=(event.outcome, event.by),
             )  # fmt: skip
         case events.ElicitationRequested() | events.ElicitationAnswered():
@@ -144,9 +144,9 @@ def _describe_approval(
         case events.ApprovalDecided():
             chosen = "" if event.option is None else f" ({event.option.name})"
             policy = "" if event.policy is None else f" {event.policy}"
-            how = f"by {_plain(event.by)}{policy}{chosen}; Codex was told: {event.decision}"
+            how = f"by {_spaced(event.by)}{policy}{chosen}; Codex was told: {event.decision}"
             tone, decided = _OUTCOME_TONES[event.outcome], (event.outcome, event.by)
-            parties = _settled(event.by)
+            parties = _parties_of(event.by)
             return Description("approval", event.outcome, *parties, about, how, tone, decided)
         case events.ApprovalRefused():
             return Description(
@@ -167,19 +167,19 @@ def _describe_elicitation(
             detail = event.url if event.url is not None else f"fields: {fields or 'none'}"
             return Description("elicitation", "asked", "codex", "client", about, detail, "open")
         case events.ElicitationAnswered():
-            how = f"by {_plain(event.by)}"
+            how = f"by {_spaced(event.by)}"
             if fields:
                 how += f"; fields: {fields}"
             if event.problem is not None:
                 how += f"; {event.problem}"
             tone, decided = _OUTCOME_TONES[event.action], (event.action, event.by)
-            verb, parties = _ANSWERED[event.action], _settled(event.by)
+            verb, parties = _ANSWERED[event.action], _parties_of(event.by)
             return Description("elicitation", verb, *parties, about, how, tone, decided)
         case _:
             assert_never(event)
 
 
-def _settled(by: events.ApprovalSettler | events.ElicitationSettler) -> tuple[Party, Party]:
+def _parties_of(by: events.ApprovalSettler | events.ElicitationSettler) -> tuple[Party, Party]:
     """Return the sender and the receiver of a decision."""
     match by:
         case "client" | "person" | "turn_cancelled":
@@ -192,7 +192,7 @@ def _settled(by: events.ApprovalSettler | events.ElicitationSettler) -> tuple[Pa
             assert_never(by)
 
 
-def _plain(word: str) -> str:
+def _spaced(word: str) -> str:
     return word.replace("_", " ")
 
 
