@@ -83,6 +83,24 @@ async def test_4_5_a_lost_end_leaves_no_tool_call_open() -> None:
         assert statuses[-1] == "failed"
 
 
+async def test_4_4_the_error_of_a_turn_that_never_begins_fails_its_prompt_alone() -> None:
+    def error(turn: str) -> Notify:
+        told = {"threadId": THREAD, "turnId": turn, "willRetry": False}
+        return Notify("error", {**told, "error": failed(turn)["error"]})
+
+    def ended(turn: str) -> Notify:
+        return Notify("turn/completed", {"threadId": THREAD, "turn": failed(turn)})
+
+    async with MemoryBench(Expect("turn/start"), error("turn-1")) as bench:
+        assert (await bench.prompt())["message"] == "the model is gone"
+        begun: list[Entry] = [Expect("turn/start"), *turn_started()]
+        bench.server.play(*begun, *agent_message("Said."), ended("turn-2"))
+        assert await bench.prompt("p2") == "end_turn", "Codex repeats the error of turn 1"
+        bench.server.play(*begun, error("turn-3"), *agent_message("More."), ended("turn-3"))
+        assert (await bench.prompt("p3"))["message"] == "the model is gone"
+        assert bench.said() == "Said.More."
+
+
 async def test_an_end_that_comes_in_time_is_not_asked_about() -> None:
     async with MemoryBench(*BEGUN, status("idle"), *turn_completed()) as bench:
         assert await bench.prompt() == "end_turn"

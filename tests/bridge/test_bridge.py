@@ -50,6 +50,14 @@ def decision(told: Told) -> Any:
     return reply.message()["result"]
 
 
+def test_4_4_the_error_of_a_turn_that_has_not_begun_ends_the_prompt() -> None:
+    bridge = Bridge("root")
+    failed = {**TURN, "error": {"message": "no git here"}, "willRetry": False}
+    assert getattr(bridge.heard("error", failed).end, "message", None) == "no git here"
+    assert bridge.heard("turn/started", STARTED).end is None
+    assert bridge.heard("error", failed).end is None, "the turn's own end follows"
+
+
 def test_1_4_an_approval_is_shown_asked_and_answered_once() -> None:
     bridge = running()
     asked = approval(bridge)

@@ -175,6 +175,16 @@ async def test_a_review_against_a_branch_or_a_commit_names_it_and_needs_it() -> 
             assert caught.value.code == INVALID_PARAMS
 
 
+async def test_4_4_a_review_outside_of_git_fails_at_once_and_the_next_prompt_does_not() -> None:
+    async with AdapterBench([[Text("Hello.")]]) as bench:
+        session = await bench.new_session()
+        with pytest.raises(ErrorReply, match="is not a git repository"):
+            await bench.prompt(session, "/review-branch main")
+
+        assert (await bench.prompt(session)).stop_reason == "end_turn"
+        assert "Hello." in bench.text(session)
+
+
 async def test_a_review_can_be_cancelled() -> None:
     async with AdapterBench([[Text("Loo"), Gate("hold"), Text("ks")]]) as bench:
         session = await bench.new_session()

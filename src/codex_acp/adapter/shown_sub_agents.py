@@ -30,7 +30,7 @@ from codex_acp.mapping.events import (
 )
 from codex_acp.mapping.items import show_history_item
 from codex_acp.mapping.messages import make_notice
-from codex_acp.mapping.session import end_of_turn
+from codex_acp.mapping.session import end_of_shown_turn
 from codex_acp.mapping.state import SessionState, SubAgent
 from codex_acp.mapping.sub_agents import (
     MAX_SHOWN,
@@ -154,8 +154,10 @@ class ShownSubAgent:
 
     def turn_ended(self, turn: models.Turn) -> None:
         self._activity.begins()  # the turn may have begun before the thread was followed
-        error = self._thread.state.turn_errors.pop(turn.id, None)
-        self._end_turn(end_of_turn(turn, error), turn.id)
+        self._end_turn(end_of_shown_turn(self._thread.state, turn), turn.id)
+
+    def turn_failed(self, params: models.ErrorNotification) -> None:
+        """Do nothing: no prompt waits for a turn that has not begun."""
 
     def turn_end_unreadable(self, params: JsonValue, problem: str | None) -> None:
         message = f"Codex ended the turn in a way that could not be read: {problem}"

@@ -23,7 +23,7 @@ from codex_acp.mapping.events import PermissionQuestion, StateChanged, tool_call
 from codex_acp.mapping.messages import make_notice
 from codex_acp.mapping.notifications import NOTIFICATION_HANDLERS, WITHOUT_SECRETS, Ignored
 from codex_acp.mapping.running_calls import announce, approval_settled, call_ended, flush_due
-from codex_acp.mapping.session import end_of_turn
+from codex_acp.mapping.session import end_of_shown_turn, failure
 from codex_acp.mapping.state import SessionState
 from codex_acp.routing import elicitations
 from codex_acp.routing import route as routes
@@ -521,8 +521,12 @@ class Bridge:
             shown: SessionEvents = row(self._state, event.params)
             out.events += [*shown, *flush_due(self._state)]
         if isinstance(event, notifications.TurnCompletedEvent):
-            turn = event.params.turn
-            out.end = end_of_turn(turn, self._state.turn_errors.pop(turn.id, None))
+            out.end = end_of_shown_turn(self._state, event.params.turn)
+        elif isinstance(event, notifications.ErrorEvent) and not (
+            event.params.will_retry or self._items.is_running(self.thread_id, event.params.turn_id)
+        ):
+            out.end = failure(event.params.error)  # Codex never begins the turn
+            out.events.append(StateChanged("idle", out.end))
 
     def _interrupt_reaching_turn(
         self, event: notifications.ItemStartedEvent, out: _Results

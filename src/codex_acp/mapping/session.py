@@ -125,6 +125,22 @@ def end_of_turn(turn: models.Turn, last_error: models.TurnError | None) -> event
             assert_never(status)
 
 
+def end_of_shown_turn(state: SessionState, turn: models.Turn) -> events.PromptEnd:
+    """Return how the prompt of a turn ends, and forget the errors of the thread's turns."""
+    end = end_of_turn(_without_older_error(state, turn), state.turn_errors.get(turn.id))
+    state.turn_errors.clear()  # a thread runs one turn at a time
+    return end
+
+
+def _without_older_error(state: SessionState, turn: models.Turn) -> models.Turn:
+    """Return a turn as completed if its only error is that of an older turn, which Codex never
+    began: Codex ends the next turn with it, whatever became of that one."""
+    older = turn.id not in state.turn_errors and turn.error in state.turn_errors.values()
+    if turn.error is None or not older:
+        return turn
+    return turn.model_copy(update={"status": "completed", "error": None})
+
+
 def failure(error: models.TurnError | None) -> events.PromptEnd:
     """Return the end of a failed turn: a fitting stop reason, or an error with Codex's message."""
     if error is None:
@@ -176,9 +192,10 @@ def turn_completed(
     state.thoughts.clear()
     state.plan_explanation = None
     state.review_text = None
+    status = _without_older_error(state, params.turn).status
     return [
         *close_compactions(state),
-        *close_open_calls(state, turn_completed=params.turn.status == "completed"),
+        *close_open_calls(state, turn_completed=status == "completed"),
     ]
 
 

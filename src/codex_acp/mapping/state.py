@@ -77,7 +77,7 @@ class SessionState:
     open_compactions: list[str] = field(default_factory=list)
     """Ids of compactions that were announced and have not ended."""
     turn_errors: dict[str, models.TurnError] = field(default_factory=dict)
-    """Turn id → the last error that Codex will not retry; removed when the turn completes."""
+    """Turn id → the last error that Codex will not retry, until a turn of the thread completes."""
     open_calls: dict[str, OpenCall] = field(default_factory=dict)
     """Tool call id → the open call, from its announcement to its end."""
     cancelled_calls: set[str] = field(default_factory=set)

@@ -43,7 +43,7 @@ from codex_acp.mapping.events import (
 )
 from codex_acp.mapping.messages import make_notice
 from codex_acp.mapping.running_calls import announce, approval_settled, call_ended
-from codex_acp.mapping.session import end_of_turn, prompt_title, turn_usage
+from codex_acp.mapping.session import end_of_shown_turn, failure, prompt_title, turn_usage
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator, Sequence
@@ -53,7 +53,12 @@ if TYPE_CHECKING:
     from codex_acp.adapter.session_client import Outgoing
     from codex_acp.adapter.side_tasks import Spawn
     from codex_acp.adapter.slash_commands import SessionCommands
-    from codex_acp.codex._generated.models import TokenUsageBreakdown, Turn, UserInput
+    from codex_acp.codex._generated.models import (
+        ErrorNotification,
+        TokenUsageBreakdown,
+        Turn,
+        UserInput,
+    )
     from codex_acp.codex.connection.app_server_connection import AppServerConnection
     from codex_acp.mapping.content import Block
     from codex_acp.mapping.events import Activity, SessionEvents, ToolCallAnnounced
@@ -410,8 +415,14 @@ class Session:
         self.prompts.lost(error)
 
     def turn_ended(self, turn: Turn) -> None:
-        last_error = self._state.turn_errors.pop(turn.id, None)
-        self.prompts.turn_ended(turn.id, end_of_turn(turn, last_error))
+        self.prompts.turn_ended(turn.id, end_of_shown_turn(self._state, turn))
+
+    def turn_failed(self, params: ErrorNotification) -> None:
+        run, turn_id = self.prompts.machine.run, params.turn_id
+        if run is None or run.turn not in (None, turn_id):
+            return
+        if not any(turn_id in pair for pair in run.begun):
+            self.prompts.turn_ended(turn_id, failure(params.error))
 
     def turn_end_unreadable(self, params: JsonValue, problem: str | None) -> None:
         """Fail the turn, because its prompt must return."""

@@ -13,7 +13,11 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
 from codex_acp.adapter.ordered_steps import OrderedSteps
 from codex_acp.adapter.prompts.turn_events import TURN_METHODS
-from codex_acp.codex._generated.notifications import TurnCompletedEvent, UnknownNotification
+from codex_acp.codex._generated.notifications import (
+    ErrorEvent,
+    TurnCompletedEvent,
+    UnknownNotification,
+)
 from codex_acp.mapping.item_calls import wanted_looks
 from codex_acp.mapping.messages import close_compactions
 from codex_acp.mapping.notifications import (
@@ -28,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from codex_acp.adapter.server.held_notifications import HeldNotifications
-    from codex_acp.codex._generated.models import Turn
+    from codex_acp.codex._generated.models import ErrorNotification, Turn
     from codex_acp.codex._generated.notifications import ServerNotification
     from codex_acp.codex.connection.app_server_connection import AppServerConnection
     from codex_acp.errors import TransportError
@@ -70,6 +74,10 @@ class ThreadOwner(Protocol):
 
     def turn_ended(self, turn: Turn) -> None:
         """Note that a turn ended; its events were sent."""
+
+    def turn_failed(self, params: ErrorNotification) -> None:
+        """Note an error that Codex does not retry, which is the end of a turn that has not begun;
+        of any other turn ``turn/completed`` follows."""
 
     def turn_end_unreadable(self, params: JsonValue, problem: str | None) -> None:
         """Note that a turn ended, with a ``turn/completed`` that does not fit the schema."""
@@ -192,6 +200,8 @@ class ShownThread:
         finally:  # the prompt must return even if its end cannot be shown
             if isinstance(event, TurnCompletedEvent):
                 self._owner.turn_ended(event.params.turn)
+            elif isinstance(event, ErrorEvent) and not event.params.will_retry:
+                self._owner.turn_failed(event.params)
 
     def _show_pieces(self, method: str, turn_id: str, item_id: str, text: str) -> None:
         """Show joined pieces of one text, after everything that has arrived."""
