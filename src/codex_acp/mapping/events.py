@@ -128,13 +128,6 @@ class Notice:
 
 
 @record
-class TerminalExit:
-    """End of a command; ``code`` is None if the exit code is not known."""
-
-    code: int | None = None
-
-
-@record
 class TerminalState:
     """Change of the terminal that a tool call shows; None: no change."""
 
@@ -143,7 +136,9 @@ class TerminalState:
     command: str | None = None
     output: str | None = None
     """The next piece of output, after the pieces that were sent."""
-    exit: TerminalExit | None = None
+    ended: bool = False
+    """Whether the command has ended."""
+    exit_code: int | None = None
 
 
 @record(kw_only=True)

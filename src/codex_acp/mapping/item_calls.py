@@ -54,53 +54,46 @@ def call_of(
     Reads only the inputs of ``state`` and the looks of open calls. Only an item that is over has
     raw output: a later update could not remove it.
     """
-    call = _call_by_kind(state, item, phase, streamed)
-    if phase != "over":
-        call.raw_output = None
+    shown = shown_status(None, phase)  # for the kinds of items without a status
+    match item:
+        case models.CommandExecutionThreadItem():
+            call = _command(item, phase, state, streamed)
+        case models.FileChangeThreadItem():
+            call = file_change_call(item, phase, looks_for_call(state, tool_call_id(item.id)))
+        case models.McpToolCallThreadItem():
+            call = _mcp_call(item, phase)
+        case models.DynamicToolCallThreadItem():
+            call = _dynamic_call(item, phase)
+        case models.FunctionCallOutputThreadItem():
+            call = _function_output(item, shown)
+        case models.CollabAgentToolCallThreadItem() | models.SubAgentActivityThreadItem():
+            call = _agents_call(item, phase)
+        case models.WebSearchThreadItem():
+            call = _web_search(item, shown)
+        case models.ImageViewThreadItem():
+            title = f"View image {inline(item.path.rstrip('/').rsplit('/', 1)[-1] or item.path)}"
+            content, places = [blocks.file_link(item.path)], [Location(item.path)]
+            raw_input = {"path": item.path}
+            call = _call(item.id, shown, title, content, raw_input, kind="read", locations=places)
+        case models.ImageGenerationThreadItem() | models.FileIdImageGenerationThreadItem():
+            call = _image_generation(item, phase)
+        case models.SleepThreadItem():
+            title = f"Wait {item.duration_ms / 1000:g} s"
+            call = _call(item.id, shown, title, [], {"durationMs": item.duration_ms})
+        case UnknownVariant():  # a kind of a newer Codex
+            wire = item.wire()
+            shown = shown_status(text_at(wire, "status"), phase)
+            title = inline(str(wire.get("type")))
+            call = _call(unknown_item_id(item), shown, title, [], plain(wire))
+        case _:
+            assert_never(item)
+    call.raw_output = call.raw_output if phase == "over" else None
     return call
 
 
 def over_or_cut_off(item: ToolItem) -> Phase:
     """Return the phase of an item about which Codex reports nothing more."""
     return "cut_off" if status_of(item) == "inProgress" else "over"
-
-
-def _call_by_kind(
-    state: SessionState, item: ToolItem, phase: Phase, streamed: str | None
-) -> ToolCallAnnounced:
-    shown = shown_status(None, phase)  # for the kinds of items without a status
-    match item:
-        case models.CommandExecutionThreadItem():
-            return _command(item, phase, state, streamed)
-        case models.FileChangeThreadItem():
-            return file_change_call(item, phase, looks_for_call(state, tool_call_id(item.id)))
-        case models.McpToolCallThreadItem():
-            return _mcp_call(item, phase)
-        case models.DynamicToolCallThreadItem():
-            return _dynamic_call(item, phase)
-        case models.FunctionCallOutputThreadItem():
-            return _function_output(item, shown)
-        case models.CollabAgentToolCallThreadItem() | models.SubAgentActivityThreadItem():
-            return _agents_call(item, phase)
-        case models.WebSearchThreadItem():
-            return _web_search(item, shown)
-        case models.ImageViewThreadItem():
-            title = f"View image {inline(item.path.rstrip('/').rsplit('/', 1)[-1] or item.path)}"
-            content, places = [blocks.file_link(item.path)], [Location(item.path)]
-            raw_input = {"path": item.path}
-            return _call(item.id, shown, title, content, raw_input, kind="read", locations=places)
-        case models.ImageGenerationThreadItem() | models.FileIdImageGenerationThreadItem():
-            return _image_generation(item, phase)
-        case models.SleepThreadItem():
-            title = f"Wait {item.duration_ms / 1000:g} s"
-            return _call(item.id, shown, title, [], {"durationMs": item.duration_ms})
-        case UnknownVariant():  # a kind of a newer Codex
-            wire = item.wire()
-            shown = shown_status(text_at(wire, "status"), phase)
-            title = inline(str(wire.get("type")))
-            return _call(unknown_item_id(item), shown, title, [], plain(wire))
-        case _:
-            assert_never(item)
 
 
 def _call(

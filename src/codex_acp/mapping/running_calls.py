@@ -27,7 +27,6 @@ from codex_acp.mapping.events import (
     CallStatus,
     SessionEvent,
     SessionEvents,
-    TerminalExit,
     TerminalOutput,
     TerminalState,
     ToolCallAnnounced,
@@ -136,19 +135,6 @@ def flush_changes(state: SessionState, call_id: str, open_call: OpenCall) -> Ses
     return (ToolCallChanged(id=call_id, content=list(open_call.content), locations=places),)
 
 
-def _begin_item(state: SessionState, item: ToolItem) -> ToolCallAnnounced:
-    """Note that an item runs; return its tool call."""
-    open_call = state.open_calls.setdefault(id_of(item), OpenCall())
-    open_call.looks = {**looks_to_keep(item, state.looks), **open_call.looks}
-    call = call_of(state, item, "running")
-    open_call.item, open_call.content = item, call.content or ()
-    if isinstance(item, models.CommandExecutionThreadItem):
-        open_call.above = command_content(item, limit=_ABOVE_LIMIT)
-    elif isinstance(item, models.McpToolCallThreadItem):
-        open_call.above = arguments_content(item.arguments, _ABOVE_LIMIT)
-    return call
-
-
 def more_output(
     state: SessionState, item_id: str, text: str, *, typed: bool = False
 ) -> SessionEvents:
@@ -233,7 +219,14 @@ def call_started(state: SessionState, item: ToolItem) -> SessionEvents:
     if _shadow_if_another(state, item):
         return ()
     has_approval = id_of(item) in state.open_calls  # nothing else opens a call before its item
-    call = _begin_item(state, item)
+    open_call = state.open_calls.setdefault(id_of(item), OpenCall())
+    open_call.looks = {**looks_to_keep(item, state.looks), **open_call.looks}
+    call = call_of(state, item, "running")
+    open_call.item, open_call.content = item, call.content or ()
+    if isinstance(item, models.CommandExecutionThreadItem):
+        open_call.above = command_content(item, limit=_ABOVE_LIMIT)
+    elif isinstance(item, models.McpToolCallThreadItem):
+        open_call.above = arguments_content(item.arguments, _ABOVE_LIMIT)
     call.terminal = _terminal(state, item, begins=True)
     call.stoppable = _stoppable(state, item, runs=True)
     was_announced = call.id in state.announced
@@ -479,7 +472,8 @@ def _terminal(
         cwd=item.cwd if begins else None,
         command=visible(item.command, multiline=True) if begins else None,
         output=output if begins else output or None,
-        exit=TerminalExit(item.exit_code) if ended else None,
+        ended=ended,
+        exit_code=item.exit_code if ended else None,
     )
 
 

@@ -59,25 +59,6 @@ class FormChoice:
     description: str | None = None
 
 
-def mcp_choices(source: SingleSelect | MultiSelect) -> tuple[FormChoice, ...]:
-    """Return the choices in their order; the title of a choice without one is its value."""
-    match source:
-        case models.McpElicitationUntitledSingleSelectEnumSchema():
-            return tuple(FormChoice(value, value) for value in source.enum)
-        case models.McpElicitationTitledSingleSelectEnumSchema():
-            return tuple(map(_choice_of, source.one_of))
-        case models.McpElicitationLegacyTitledEnumSchema():
-            names = source.enum_names or []
-            padded = [*names, *source.enum[len(names) :]]
-            return tuple(map(FormChoice, source.enum, padded))
-        case models.McpElicitationUntitledMultiSelectEnumSchema():
-            return tuple(FormChoice(value, value) for value in source.items.enum)
-        case models.McpElicitationTitledMultiSelectEnumSchema():
-            return tuple(map(_choice_of, source.items.any_of))
-        case _:
-            assert_never(source)
-
-
 def distinct(choices: Iterable[FormChoice]) -> tuple[FormChoice, ...] | None:
     """Return choices without repetitions; None if a value has two titles or descriptions, because
     the answer would not show which of them the person chose."""
@@ -374,7 +355,22 @@ def _several_choices(where: str, source: MultiSelect) -> Field:
 
 
 def _choices(where: str, source: SingleSelect | MultiSelect) -> tuple[FormChoice, ...]:
-    choices = distinct(mcp_choices(source))
+    """Return the choices in their order; the title of a choice without one is its value."""
+    match source:
+        case models.McpElicitationUntitledSingleSelectEnumSchema():
+            given = [FormChoice(value, value) for value in source.enum]
+        case models.McpElicitationTitledSingleSelectEnumSchema():
+            given = [*map(_choice_of, source.one_of)]
+        case models.McpElicitationLegacyTitledEnumSchema():
+            names = source.enum_names or []
+            given = [*map(FormChoice, source.enum, [*names, *source.enum[len(names) :]])]
+        case models.McpElicitationUntitledMultiSelectEnumSchema():
+            given = [FormChoice(value, value) for value in source.items.enum]
+        case models.McpElicitationTitledMultiSelectEnumSchema():
+            given = [*map(_choice_of, source.items.any_of)]
+        case _:
+            assert_never(source)
+    choices = distinct(given)
     if choices is None:
         raise LossError(f"{where} offers one value under two names")
     if len(choices) > MAX_CHOICES:

@@ -148,8 +148,8 @@ def _terminal_meta(terminal: events.TerminalState) -> dict[str, Any]:
         meta["terminal_info"] = {"terminal_id": terminal_id, "cwd": terminal.cwd}
     if terminal.output:
         meta["terminal_output"] = {"terminal_id": terminal_id, "data": terminal.output}
-    if terminal.exit is not None:
-        code = terminal.exit.code
+    if terminal.ended:
+        code = terminal.exit_code
         meta["terminal_exit"] = {"terminal_id": terminal_id, "exit_code": code, "signal": None}
     return meta
 

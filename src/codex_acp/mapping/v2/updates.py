@@ -123,10 +123,10 @@ def _terminal(terminal: events.TerminalState, stoppable: bool | None) -> Sequenc
     elif terminal.output:
         data = _base64(terminal.output)
         updates.append(models.TerminalOutputChunkSessionUpdate(terminal_id=terminal_id, data=data))
-    if terminal.exit is not None:
+    if terminal.ended:
         status = models.TerminalExitStatus()
-        if terminal.exit.code is not None:
-            status.exit_code = terminal.exit.code
+        if terminal.exit_code is not None:
+            status.exit_code = terminal.exit_code
         ended = models.TerminalUpdateSessionUpdate(terminal_id=terminal_id, exit_status=status)
         if stoppable is False:
             ended.capabilities = None
