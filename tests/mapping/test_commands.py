@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from codex_acp.codex.types import SkillMetadata
 from codex_acp.mapping.commands import (
     BUILT_IN,
-    Typed,
+    TypedCommand,
     UserPrompt,
     available_commands,
     built_in_name,
@@ -29,17 +29,19 @@ def skill(name: str, *, enabled: bool = True, description: str = "Does it.") -> 
 @pytest.mark.parametrize(
     ("text", "command"),
     [
-        ("/review", Typed("review", "")),
-        ("  /review-branch   main  ", Typed("review-branch", "main")),
-        ("/goal make it\nfast", Typed("goal", "make it\nfast")),
-        ("/prompts:fix a b", Typed("prompts:fix", "a b")),
+        ("/review", TypedCommand("review", "")),
+        ("  /review-branch   main  ", TypedCommand("review-branch", "main")),
+        ("/goal make it\nfast", TypedCommand("goal", "make it\nfast")),
+        ("/prompts:fix a b", TypedCommand("prompts:fix", "a b")),
         ("/", None),
         ("/ review", None),
         ("please /review", None),
         ("", None),
     ],
 )
-def test_a_command_is_the_word_behind_a_leading_slash(text: str, command: Typed | None) -> None:
+def test_a_command_is_the_word_behind_a_leading_slash(
+    text: str, command: TypedCommand | None
+) -> None:
     assert typed_command(text) == command
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from codex_acp.errors import RpcError
 from codex_acp.mapping.session_setup import (
-    given_servers,
+    server_names,
     thread_params,
     without_clashes,
 )
@@ -44,7 +44,7 @@ def test_a_relative_path_is_refused_by_its_place(
 def test_servers_are_part_of_the_configuration_and_can_be_read_back() -> None:
     params = thread_params("/w", [], SERVERS, stored=False)
     assert params["config"] == {f"mcp_servers.{name}": table for name, table in SERVERS.items()}
-    assert given_servers(params) == {"notes", "web"}
+    assert server_names(params) == {"notes", "web"}
 
 
 def test_a_configured_name_is_left_out_and_said() -> None:
@@ -65,4 +65,4 @@ def test_a_configured_name_is_left_out_and_said() -> None:
 def test_configured_names_are_read_from_whatever_codex_answers(
     answer: Any, names: set[str]
 ) -> None:
-    assert given_servers(answer) == names
+    assert server_names(answer) == names

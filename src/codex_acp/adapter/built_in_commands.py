@@ -23,7 +23,7 @@ from codex_acp.codex.connection.notification_router import NotificationSink
 from codex_acp.errors import CodexAcpError, ConnectionClosed, ErrorReply, RpcError, TransportError
 from codex_acp.jsonrpc.message import INVALID_PARAMS, INVALID_REQUEST
 from codex_acp.mapping import commands
-from codex_acp.mapping.commands import RECONNECT, Typed, built_in_name
+from codex_acp.mapping.commands import RECONNECT, TypedCommand, built_in_name
 from codex_acp.routing.display import block, inline
 from codex_acp.transcript.secrets import scrub
 
@@ -65,7 +65,7 @@ class BuiltInCommands:
         self._codex = access.codex
         self._skills = skills
 
-    def built_in(self, command: Typed) -> Command | None:
+    def built_in(self, command: TypedCommand) -> Command | None:
         """Return the built-in command of that name, if any. Raises RpcError."""
         makers: dict[str, Callable[[str], Command]] = {
             "review": self._review,

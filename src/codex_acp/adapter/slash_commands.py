@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from codex_acp.adapter.built_in_commands import BuiltInCommands
     from codex_acp.adapter.command_results import Command, SessionAccess
-    from codex_acp.mapping.commands import Typed, UserPrompt
+    from codex_acp.mapping.commands import TypedCommand, UserPrompt
     from codex_acp.mapping.content import Block
     from codex_acp.mapping.events import CommandsChanged
 
@@ -99,7 +99,7 @@ class SessionCommands:
         mentioned = names.skill_mentions(first.text, self._skills)
         return self._commands.turn(user_input(prompt), mentioned) if mentioned else None
 
-    def _command_for(self, typed: Typed, rest: Sequence[Block]) -> Command | None:
+    def _command_for(self, typed: TypedCommand, rest: Sequence[Block]) -> Command | None:
         """Return the command that was typed; ``rest`` are the prompt's other blocks."""
         skills: tuple[models.SkillMetadata, ...] = ()
         if typed.name.startswith(names.PROMPTS_PREFIX):

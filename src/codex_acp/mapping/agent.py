@@ -86,24 +86,24 @@ def auth_methods(capabilities: JsonValue, ways: LoginWays) -> list[JsonValue]:
     methods: list[JsonValue] = []
     if not ways.is_unreachable and (has_browser or in_terminal):
         name = "Log in with ChatGPT"
-        about = "Opens the login page of OpenAI in a browser on this machine"
+        description = "Opens the login page of OpenAI in a browser on this machine"
         run = {} if has_browser else _run_in_terminal(LOGIN_ARGS, command, by_type)
-        methods.append({"id": CHATGPT, "name": name, "description": about, **run})
+        methods.append({"id": CHATGPT, "name": name, "description": description, **run})
     if shows_pages or in_terminal:
         name = "Log in with ChatGPT on another device"
-        about = "Shows a page and a code to type there; for remote machines"
+        description = "Shows a page and a code to type there; for remote machines"
         run = {} if shows_pages else _run_in_terminal(DEVICE_CODE_ARGS, command, by_type)
-        methods.append({"id": DEVICE_CODE, "name": name, "description": about, **run})
-    about = f"Takes the key from {' or '.join(API_KEY_VARIABLES)}"
-    methods.append({"id": API_KEY, "name": "Use an OpenAI API key", "description": about})
+        methods.append({"id": DEVICE_CODE, "name": name, "description": description, **run})
+    description = f"Takes the key from {' or '.join(API_KEY_VARIABLES)}"
+    methods.append({"id": API_KEY, "name": "Use an OpenAI API key", "description": description})
     if in_terminal and has_browser:
-        name, about = "Log in with `codex login`", "Runs Codex's own login in a terminal"
+        name, description = "Log in with `codex login`", "Runs Codex's own login in a terminal"
         run = _run_in_terminal(LOGIN_ARGS, command, by_type)
-        methods.append({"id": TERMINAL, "name": name, "description": about, **run})
+        methods.append({"id": TERMINAL, "name": name, "description": description, **run})
     if value_at(capabilities, "auth", "_meta", GATEWAY) is True:
-        name, about = "Use a gateway of your client", "Asks the model where your client says"
+        name, description = "Use a gateway of your client", "Asks the model where your client says"
         meta: JsonValue = {GATEWAY: {"protocol": "openai", "restartRequired": "false"}}
-        methods.append({"id": GATEWAY, "name": name, "description": about, "_meta": meta})
+        methods.append({"id": GATEWAY, "name": name, "description": description, "_meta": meta})
     return methods
 
 
@@ -220,14 +220,14 @@ ACP may know different drafts of it.
 
 
 def capabilities_of(
-    all_capabilities: Mapping[str, JsonValue], ways: LoginWays, about: Mapping[str, JsonValue]
+    all_capabilities: Mapping[str, JsonValue], ways: LoginWays, own_meta: Mapping[str, JsonValue]
 ) -> dict[str, JsonValue]:
     """Return the capabilities of either version for one client: without logins and providers if the
-    client may not change those of the process. ``about`` is added under `META_KEY`."""
+    client may not change those of the process. ``own_meta`` is added under `META_KEY`."""
     capabilities = dict(all_capabilities)
     if not ways.offered:
         del capabilities["auth"], capabilities["providers"]
-    own = {**object_at(all_capabilities, "_meta", META_KEY), **about}
+    own = {**object_at(all_capabilities, "_meta", META_KEY), **own_meta}
     return {**capabilities, "_meta": {META_KEY: own}}
 
 
@@ -246,13 +246,13 @@ def is_simple(params: JsonValue) -> bool:
 
 
 def initialize_result(
-    params: Mapping[str, JsonValue], ways: LoginWays, about: Mapping[str, JsonValue]
+    params: Mapping[str, JsonValue], ways: LoginWays, own_meta: Mapping[str, JsonValue]
 ) -> dict[str, JsonValue]:
     """Return the answer to ``initialize`` of version 1."""
     version = params.get("protocolVersion")
     return {
         "protocolVersion": negotiated_version(version if isinstance(version, int) else 0),
-        "agentCapabilities": capabilities_of(AGENT_CAPABILITIES, ways, about),
+        "agentCapabilities": capabilities_of(AGENT_CAPABILITIES, ways, own_meta),
         "authMethods": auth_methods(params.get("clientCapabilities"), ways),
         "agentInfo": dict(AGENT_INFO),
         "_meta": dict(EXTENSIONS),

@@ -152,20 +152,20 @@ class RollingOutput:
             self._kept = size_of_text(text)
             self._pieces = [text]
 
-    def due_at(self, now: float, around: int = 0) -> float | None:
+    def due_at(self, now: float, size_above: int = 0) -> float | None:
         """Return when the end of the output is to be sent; None: not before more output.
 
-        ``around`` is the size of the content that is sent with it.
+        ``size_above`` is the size of the content that is sent with it.
         """
         if not self.has_unsent:
             return None
-        return self.budget.due_at(OVERHEAD_BYTES + around + min(self.size, SHORT_TAIL), now)
+        return self.budget.due_at(OVERHEAD_BYTES + size_above + min(self.size, SHORT_TAIL), now)
 
-    def take(self, now: float, around: int = 0) -> str:
+    def take(self, now: float, size_above: int = 0) -> str:
         """Return the end of the output, as long as the budget allows, and note that it was sent."""
-        limit = min(TAIL_LIMIT, self.budget.credit - OVERHEAD_BYTES - around)
+        limit = min(TAIL_LIMIT, self.budget.credit - OVERHEAD_BYTES - size_above)
         text = _last_part("".join(self._pieces), limit)
-        self.budget.spend(OVERHEAD_BYTES + around + size_of_text(text), now)
+        self.budget.spend(OVERHEAD_BYTES + size_above + size_of_text(text), now)
         self.has_unsent = False
         self.was_shown = True
         return _with_note(text, self._characters - len(text))

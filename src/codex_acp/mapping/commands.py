@@ -78,17 +78,17 @@ _DESCRIPTION_LIMIT: Final = 200
 """Characters of a description in the list of commands: clients show one line."""
 
 
-class Typed(NamedTuple):
+class TypedCommand(NamedTuple):
     """A command that a person typed."""
 
     name: str
     arguments: str
 
 
-def typed_command(text: str) -> Typed | None:
+def typed_command(text: str) -> TypedCommand | None:
     """Return the command that ``text`` is, whether it exists or not; None for other text."""
     match = _COMMAND.fullmatch(text.strip())
-    return None if match is None else Typed(match[1], (match[2] or "").strip())
+    return None if match is None else TypedCommand(match[1], (match[2] or "").strip())
 
 
 def built_in_name(name: str) -> str | None:

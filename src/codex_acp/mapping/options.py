@@ -151,16 +151,16 @@ def mode_patch(mode_id: str, catalogue: Catalogue) -> JsonObject:
 
 def current_mode(access: Access, configured: Access | None, catalogue: Catalogue) -> str:
     """Return the mode with this access: first the configured one; `CUSTOM` if there is none."""
-    if configured is not None and _same(access, configured):
+    if configured is not None and _same_access(access, configured):
         return CONFIGURED
     for mode in (*known_modes(catalogue), *profile_modes(catalogue)):
         without_profile = mode.access._replace(profile=None)  # then the sandboxes are compared
-        if _same(access, mode.access) or _same(access, without_profile):
+        if _same_access(access, mode.access) or _same_access(access, without_profile):
             return mode.id
     return CUSTOM
 
 
-def _same(one: Access, other: Access) -> bool:
+def _same_access(one: Access, other: Access) -> bool:
     """Compare two accesses. With a profile the sandboxes may differ: they list directories of the
     session."""
     if (one.policy, one.reviewer, one.profile) != (other.policy, other.reviewer, other.profile):
@@ -325,7 +325,7 @@ def _model(view: ConfigView) -> Option:
     current = view.settings.model
     choices = [Choice(m.slug, m.name, m.description) for m in view.catalogue.models or ()]
     for slug in (current, *view.models):
-        choices = _with(choices, slug, slug)
+        choices = _with_choice(choices, slug, slug)
     about = "The model that answers, from the next prompt on."
     return Option(MODEL, "Model", about, "model", current, tuple(choices))
 
@@ -339,7 +339,7 @@ def _effort(view: ConfigView) -> Option:
     if current is None:
         current = MODEL_DEFAULT if model is None else model.default_effort
     choices = [Choice(e.value, _capitalized(e.value), e.description) for e in efforts]
-    choices = _with(choices, current, _capitalized(current))
+    choices = _with_choice(choices, current, _capitalized(current))
     about = "How much the model thinks before it answers."
     return Option(EFFORT, "Reasoning effort", about, "thought_level", current, tuple(choices))
 
@@ -350,7 +350,7 @@ def _tier(view: ConfigView) -> Option:
         current = (model and model.default_tier) or STANDARD_TIER
     tiers = model.tiers if model is not None else ()
     choices = [Choice(STANDARD_TIER, "Standard", "The usual speed and usage."), *tiers]
-    choices = _with(choices, current, _capitalized(current))
+    choices = _with_choice(choices, current, _capitalized(current))
     if view.booleans and len(choices) == 2:
         fast = choices[1]
         name, about = f"{fast.name} mode", fast.description or "A faster service tier."
@@ -362,7 +362,7 @@ def _tier(view: ConfigView) -> Option:
 def _collaboration(view: ConfigView) -> Option:
     current = view.settings.collaboration
     choices = [Choice(c.mode, c.name) for c in view.catalogue.collaborations or ()]
-    choices = _with(choices, current, _capitalized(current))
+    choices = _with_choice(choices, current, _capitalized(current))
     about = "Whether Codex does the work, or plans it with you first."
     category = "_collaboration_mode"
     return Option(COLLABORATION, "Collaboration mode", about, category, current, tuple(choices))
@@ -381,7 +381,7 @@ def _trust(directory: str, view: ConfigView) -> Option:
     return Option(TRUST, name, about, "_trust", current, tuple(choices), switch=view.booleans)
 
 
-def _with(choices: list[Choice], value: str, name: str) -> list[Choice]:
+def _with_choice(choices: list[Choice], value: str, name: str) -> list[Choice]:
     """Return the choices, with ``value`` added if it is missing."""
     if any(choice.value == value for choice in choices):
         return choices

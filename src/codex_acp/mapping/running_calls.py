@@ -216,7 +216,7 @@ def announce(state: SessionState, call: ToolCallAnnounced) -> SessionEvents:
 
 def call_started(state: SessionState, item: ToolItem) -> SessionEvents:
     """Show that an item started. An approval that announced the tool call sets the status."""
-    if _shadow_if_another(state, item):
+    if _hides_item(state, item):
         return ()
     has_approval = id_of(item) in state.open_calls  # nothing else opens a call before its item
     open_call = state.open_calls.setdefault(id_of(item), OpenCall())
@@ -244,7 +244,7 @@ def call_completed(state: SessionState, item: ToolItem) -> SessionEvents:
     call_id = id_of(item)
     if isinstance(item, models.CommandExecutionThreadItem) and call_id in state.background:
         return _background_completed(state, item)
-    if _shadow_if_another(state, item):
+    if _hides_item(state, item):
         return ()
     open_call = state.open_calls.get(call_id)
     call = call_of(state, item, over_or_cut_off(item), _streamed(open_call))
@@ -355,9 +355,9 @@ def show_running(state: SessionState, item: models.CommandExecutionThreadItem) -
     return [*call_started(state, item), _in_background(state, state.open_calls.pop(id_of(item)))]
 
 
-def _shadow_if_another(state: SessionState, item: ToolItem) -> bool:
-    """Return whether an item only shares its id with a tool call: an open question of that call is
-    about another action. No item with this id is then shown until the turn ends.
+def _hides_item(state: SessionState, item: ToolItem) -> bool:
+    """Return whether to hide an item: a tool call with its id has an open question about another
+    action. No item with this id is then shown until the turn ends.
 
     The model chooses the ids. `codex.approvals.actions` fails the question closed.
     """
@@ -408,8 +408,9 @@ def _cut_off(state: SessionState, tool_call_id: str, open_call: OpenCall) -> Ses
     if item is None:
         return _status(tool_call_id, "failed")
     update = _as_update(call_of(state, item, "cut_off", _streamed(open_call)))
-    update.terminal = _terminal(state, item, ended=not _keeps_terminal(state, item))
     update.stoppable = _stoppable(state, item, runs=False)
+    # A terminal in which the client could stop the command outlives the turn.
+    update.terminal = _terminal(state, item, ended=update.stoppable is None)
     if isinstance(item, models.FileChangeThreadItem):
         # The content as last shown: files are not read at the end of a turn.
         update.content = [*open_call.content, TextBlock(UNFINISHED)]
@@ -436,7 +437,8 @@ def _announced_whole(
 def _unsent(item: ToolItem, open_call: OpenCall | None) -> str | None:
     """Return the output that the client's terminal lacks, None if nothing.
 
-    Codex may not stream the first output of a command: then all output follows, marked so.
+    Codex may not stream the first output of a command: then the whole output follows, marked as
+    such.
     """
     if not isinstance(item, models.CommandExecutionThreadItem) or item.aggregated_output is None:
         return None
@@ -479,12 +481,7 @@ def _terminal(
 
 def _stoppable(state: SessionState, item: ToolItem, *, runs: bool) -> bool | None:
     """Return ``runs`` for a command that the client can stop; None for all other items."""
-    return runs if _keeps_terminal(state, item) else None
-
-
-def _keeps_terminal(state: SessionState, item: ToolItem) -> bool:
-    """Return whether the client shows the command in a terminal that can outlive the turn."""
-    return _is_process(item) and state.features.agent_terminals
+    return runs if _is_process(item) and state.features.agent_terminals else None
 
 
 def _is_process(item: ToolItem) -> bool:

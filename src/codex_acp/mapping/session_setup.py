@@ -80,7 +80,7 @@ def simple_thread_params(params: JsonValue) -> dict[str, JsonValue] | None:
     return None if params.get("additionalDirectories") not in (None, []) else {"cwd": cwd}
 
 
-def given_servers(source: JsonValue) -> frozenset[str]:
+def server_names(source: JsonValue) -> frozenset[str]:
     """Return the names of the MCP servers in the ``config`` of a thread's params, also of dotted
     keys, or in the answer of ``config/read``."""
     config = object_at(source, "config")

@@ -264,10 +264,8 @@ def _permissions(approval: classes.PermissionsApproval, looks: Looks) -> str:
     if network is not None:
         parts.append(_NETWORK.get(network.enabled, "network as listed below"))
     if files is not None:
-        parts += [f"read {shown_path(path)}{place_notes(looks, path)}" for path in files.read or ()]
-        parts += [
-            f"write {shown_path(path)}{place_notes(looks, path)}" for path in files.write or ()
-        ]
+        for access, paths in (("read", files.read), ("write", files.write)):
+            parts += [f"{access} {shown_path(p)}{place_notes(looks, p)}" for p in paths or ()]
         for entry in files.entries or ():
             real = place_notes(looks, path_of_entry(entry.path, params.cwd) or "")
             parts.append(f"{inline(entry.access)} {_place(entry.path)}{real}")

@@ -36,9 +36,9 @@ from codex_acp.mapping.session import (
 from codex_acp.mapping.session_setup import (
     canonical_id,
     checked_path,
-    given_servers,
     instructions,
     server_config,
+    server_names,
     thread_params,
     without_clashes,
 )
@@ -125,8 +125,8 @@ class SessionMethods:
 
             remember_secrets(secrets_in(servers))
             codex = await self._opener.codex()
-            of_defaults = given_servers(self._opener.with_defaults({}))
-            configured = given_servers(await configuration(codex, cwd))
+            of_defaults = server_names(self._opener.with_defaults({}))
+            configured = server_names(await configuration(codex, cwd))
             kept, notices = without_clashes(servers, configured | of_defaults)
         params = thread_params(cwd, directories, kept, stored=stored)
         cancels = value_at(plain(request.meta), META_KEY, "cancelElsewhere") is True

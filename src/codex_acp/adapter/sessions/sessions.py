@@ -21,7 +21,7 @@ from codex_acp.adapter.server.threadless_notifications import ThreadlessNotifica
 from codex_acp.adapter.sessions.git_consent import GitConsent
 from codex_acp.adapter.sessions.opening_errors import sub_agent_session
 from codex_acp.adapter.sessions.session_transcript import SessionTranscript
-from codex_acp.mapping.session_setup import canonical_id, given_servers
+from codex_acp.mapping.session_setup import canonical_id, server_names
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -351,7 +351,7 @@ class Sessions:
         """Move a session to the newest connection; ``held`` comes from `reopening`."""
         opened = self._open[session_id]
         opened.connection, opened.unloaded = self._newest(), False
-        opened.servers = given_servers(opened.params)  # this Codex starts them again
+        opened.servers = server_names(opened.params)  # this Codex starts them again
         session = opened.session
         assert session is not None
         self._apply_back_pressure(session_id, opened.codex)

@@ -71,14 +71,14 @@ def params_in_v1(params: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
 
 
 def initialize_result(
-    params: Mapping[str, JsonValue], ways: LoginWays, about: Mapping[str, JsonValue]
+    params: Mapping[str, JsonValue], ways: LoginWays, own_meta: Mapping[str, JsonValue]
 ) -> dict[str, JsonValue]:
     """Return the answer to ``initialize``; ``params`` come from `params_in_v1`."""
     methods = auth_methods(params.get("clientCapabilities"), ways)
     return {
         "protocolVersion": VERSION,
         "info": dict(AGENT_INFO),
-        "capabilities": capabilities_of(_CAPABILITIES, ways, about),
+        "capabilities": capabilities_of(_CAPABILITIES, ways, own_meta),
         "_meta": dict(EXTENSIONS),
         "authMethods": [_auth_method(method) for method in methods if isinstance(method, dict)],
     }
