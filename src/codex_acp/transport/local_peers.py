@@ -78,8 +78,6 @@ def private_folder(key: str) -> Path:
     set it), else below the temporary directory. Raises OSError for a link, or a folder that is
     open to others.
     """
-    if not hasattr(socket, "AF_UNIX"):
-        raise OSError("this system has no unix sockets")
     user = os.geteuid()
     given = Path(os.environ.get("XDG_RUNTIME_DIR") or f"/run/user/{user}")
     if given.is_absolute() and _is_private(given):

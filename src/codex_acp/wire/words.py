@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pydantic_core import PydanticCustomError
 
+from codex_acp._record import record
 from codex_acp.wire.lazy import Schema, schema_of
 from codex_acp.wire.model import UnknownValue, UnknownVariant, WireModel
 
@@ -143,9 +144,9 @@ def tagged(
         {"type": "tagged-union", "choices": members, "discriminator": discriminator}
     ]
     if without is not None:
-        options.append(_checked(BelongsToNoOther(has_known_tag, name, members), without))
+        options.append(_checked(without, has_known_tag, name, members))
     if unknown is not None:
-        options.append(_checked(BelongsToNoOther(has_no_unknown_tag, name, members), unknown))
+        options.append(_checked(unknown, has_no_unknown_tag, name, members))
     return options[0] if len(options) == 1 else _first_of(*options)
 
 
@@ -155,7 +156,7 @@ def keyed(*literals: str, members: dict[str, Schema], unknown: Schema | None = N
     options = [literal(*literals)] if literals else []
     options += members.values()
     if unknown is not None:
-        options += [UNKNOWN_VALUE, _checked(BelongsToNoOther(has_known_key, "", members), unknown)]
+        options += [UNKNOWN_VALUE, _checked(unknown, has_known_key, "", members)]
     return _first_of(*options)
 
 
@@ -163,22 +164,22 @@ def _first_of(*options: Schema) -> Schema:
     return {"type": "union", "choices": list(options), "mode": "left_to_right"}
 
 
-def _checked(check: BelongsToNoOther, schema: Schema) -> Schema:
+def _checked(schema: Schema, refuses: Refuses, tag: str, known: Iterable[str]) -> Schema:
     """Return ``schema`` behind a check that the object belongs to no other member."""
+    check = BelongsToNoOther(refuses, tag, frozenset(known))
     function = {"type": "no-info", "function": check}
     return {"type": "function-before", "function": function, "schema": schema}
 
 
+@record(frozen=True)
 class BelongsToNoOther:
     """Refuses an object that belongs to another member of a union, and any other value."""
 
-    __slots__ = ("known", "refuses", "tag")
     __name__ = "check"  # its name in pydantic-core's errors
 
-    def __init__(self, refuses: Refuses, tag: str, known: Iterable[str]) -> None:
-        self.refuses: Refuses = refuses
-        self.tag: str = tag
-        self.known: frozenset[str] = frozenset(known)
+    refuses: Refuses
+    tag: str
+    known: frozenset[str]
 
     def __call__(self, value: object) -> object:
         if isinstance(value, dict) and self.refuses(value, self.tag, self.known):
@@ -186,16 +187,6 @@ class BelongsToNoOther:
         if not isinstance(value, dict | WireModel):
             raise PydanticCustomError("not_an_object", "expected an object")
         return value
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, BelongsToNoOther) and other._parts == self._parts
-
-    def __hash__(self) -> int:
-        return hash(self._parts)
-
-    @property
-    def _parts(self) -> tuple[object, ...]:
-        return self.refuses, self.tag, self.known
 
 
 def has_known_tag(value: dict[str, Any], tag: str, known: frozenset[str]) -> bool:
