@@ -19,7 +19,7 @@ from contextvars import ContextVar
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias
 
-from codex_acp._record import NamedTuple
+from codex_acp._record import NamedTuple, record
 from codex_acp.errors import CodexAcpError, InvalidPayload, MisuseError, RpcError, TransportError
 from codex_acp.jsonrpc.framing import DEFAULT_LINE_LIMIT
 from codex_acp.jsonrpc.message import (
@@ -81,16 +81,16 @@ def stdio() -> Link:
     return StdioLink(stdout_fd=claim_stdout())
 
 
+@record(eq=False)
 class _OpenRequest:
     """A request of the peer whose handler has not ended."""
 
-    __slots__ = ("cancelled", "responder", "run", "task")
-
-    def __init__(self, responder: Responder, run: Callable[[], Awaitable[object]]) -> None:
-        self.responder = responder
-        self.run = run
-        self.cancelled = False
-        self.task: asyncio.Task[object] | None = None
+    responder: Responder
+    run: Callable[[], Awaitable[object]]
+    """Calls the handler."""
+    cancelled: bool = False
+    task: asyncio.Task[object] | None = None
+    """The task that calls `run`; None until it has begun."""
 
     def cancel(self) -> None:
         """Cancel the handler once: its clean-up is not cancelled by a second call."""

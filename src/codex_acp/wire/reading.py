@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, cast, get_args
 
+from codex_acp._record import record
 from codex_acp.wire import words
 from codex_acp.wire.model import UnknownValue, UnknownVariant
 
@@ -81,6 +82,7 @@ class OpenEnum:
         return cast("CoreSchema", words.open_enum(*get_args(known)))
 
 
+@record(frozen=True)
 class TaggedUnion:
     """A union whose members differ in the literal of the field ``tag``.
 
@@ -89,12 +91,9 @@ class TaggedUnion:
     with an unknown tag becomes one; malformed data with a known tag stays an error.
     """
 
-    def __init__(
-        self, tag: str, choices: tuple[tuple[str, int], ...], *, has_default: bool = False
-    ) -> None:
-        self.tag = tag
-        self.choices = choices
-        self.has_default = has_default
+    tag: str
+    choices: tuple[tuple[str, int], ...]
+    has_default: bool = False
 
     def __get_pydantic_core_schema__(self, source: Any, handler: Handler) -> CoreSchema:
         members = get_args(source) or (source,)
