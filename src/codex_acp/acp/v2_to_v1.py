@@ -18,7 +18,6 @@ elicitation is not shown if version 1 cannot show all of it.
 from __future__ import annotations
 
 import base64
-import binascii
 import re
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -186,7 +185,7 @@ class _Terminal:
         """Add base64 to the output, and cut its beginning; ignore anything else."""
         try:
             self.output += base64.b64decode(str(data), validate=True)
-        except (binascii.Error, ValueError):
+        except ValueError:  # `binascii.Error` is one, too
             return
         del self.output[:-OUTPUT_LIMIT]
 
