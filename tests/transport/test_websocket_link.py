@@ -16,6 +16,7 @@ from websockets.http11 import Request, Response
 from codex_acp.errors import MisuseError
 from codex_acp.transport import websocket
 from codex_acp.transport.link import HIGH_WATER_BYTES
+from codex_acp.transport.remote_address import RemotePeer
 from codex_acp.transport.websocket import WebSocketLink
 from tests.transport.link_receiver import LinkReceiver
 
@@ -31,7 +32,7 @@ async def joined(
     """A started link to a server that does this for each connection."""
     async with serve(serving, "127.0.0.1", 0, **(server_options or {})) as server:
         port = next(iter(server.sockets)).getsockname()[1]
-        link = WebSocketLink(f"ws://127.0.0.1:{port}", name="the server", **options)
+        link = WebSocketLink(f"ws://127.0.0.1:{port}", RemotePeer("the server"), **options)
         receiver = LinkReceiver()
         link.start(receiver)
         assert receiver.ends == []

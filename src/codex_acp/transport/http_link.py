@@ -29,9 +29,10 @@ from codex_acp.transport.remote_address import TOKEN_HINT, RemotePeer
 from codex_acp.transport.streamable_http import CONNECTION_ID, SESSION_ID, HttpRoutes, Outgoing
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from codex_acp.jsonrpc.message import RequestId
+    from codex_acp.transport.remote_address import Token
 
 logger = logging.getLogger(__name__)
 
@@ -56,7 +57,7 @@ MAX_ID: Final = 1024
 class HttpLink(MessageLink):
     """A `Link` to an agent at an ``http://`` or ``https://`` URL.
 
-    ``name`` names the agent in messages. ``token`` returns the token; it is called when the link
+    ``name`` names the agent in messages. A function as ``token`` is called when the link
     connects, and again when the server refuses the token. ``message_limit`` is in bytes; a larger
     message ends the link. A failed or broken connection ends it, too, with ConnectionClosed:
     messages may be lost then, and a session must be opened again to get them.
@@ -70,7 +71,7 @@ class HttpLink(MessageLink):
         url: str,
         *,
         name: str,
-        token: Callable[[], str] | None = None,
+        token: Token | None = None,
         message_limit: int = DEFAULT_LINE_LIMIT,
     ) -> None:
         if find_spec("httpx") is None or find_spec("h2") is None:

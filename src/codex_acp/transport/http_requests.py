@@ -22,6 +22,7 @@ from codex_acp.errors import ConnectionClosed
 from codex_acp.transport.remote_address import (
     CONNECT_SECONDS,
     RemotePeer,
+    current_token,
     is_loopback,
     secrets_of_query,
     without_secrets,
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 
     from httpx import AsyncClient, Response
+
+    from codex_acp.transport.remote_address import Token
 
 
 ANSWER_SECONDS: Final = 60.0
@@ -90,21 +93,20 @@ class Refused(Exception):
 
 
 class HttpRequests:
-    """Makes requests to ``url``. ``token`` is called at first, and again if the token is refused.
+    """Makes requests to ``url``. A function as ``token`` is called at first, and again if the token
+    is refused.
 
     ConnectionClosed ends the connection: for an answer above ``limit`` bytes; for a redirect, which
     would carry token and messages elsewhere; for a compressed body, which may be of any size; and
     for every other failure that a method does not name.
     """
 
-    def __init__(
-        self, url: str, peer: RemotePeer, limit: int, token: Callable[[], str] | None
-    ) -> None:
+    def __init__(self, url: str, peer: RemotePeer, limit: int, token: Token | None) -> None:
         self._url = url
         self.peer: RemotePeer = peer
         self.limit: int = limit
         self._token = token
-        self._current_token = None if token is None else token().strip()
+        self._current_token = current_token(token)
         self._only_http2 = False  # even without TLS
         self._secure = url.startswith("https:")
         # Without TLS there is nothing to verify: do not load the trusted certificates.
@@ -198,7 +200,7 @@ class HttpRequests:
 
     def _has_another_token(self) -> bool:
         before = self._current_token
-        self._current_token = None if self._token is None else self._token().strip()
+        self._current_token = current_token(self._token)
         return self._current_token != before
 
     def _check(self, response: Response) -> None:

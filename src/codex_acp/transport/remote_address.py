@@ -47,12 +47,9 @@ def check_remote_url(
         )
 
 
-def token_getter(token: Token | None) -> Callable[[], str] | None:
-    """Return a function that returns the current token; None without a token."""
-    if token is None or callable(token):
-        return token
-    fixed = token
-    return lambda: fixed
+def current_token(token: Token | None) -> str | None:
+    """Return the token to send now; None if there is none."""
+    return None if token is None else (token() if callable(token) else token).strip()
 
 
 def is_loopback(host: str) -> bool:

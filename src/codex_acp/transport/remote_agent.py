@@ -9,9 +9,9 @@ from codex_acp.transport.remote_address import (
     HTTP_SCHEMES,
     TOKEN_HINT,
     WEBSOCKET_SCHEMES,
+    RemotePeer,
     Token,
     check_remote_url,
-    token_getter,
 )
 
 if TYPE_CHECKING:
@@ -36,18 +36,12 @@ def remote_agent_link(url: str, token: Token | None = None, *, name: str = "") -
     """Return a link, which connects when it is started. Raises MisuseError as `check_agent_url`
     does, and if a package is missing."""
     check_agent_url(url, token)
-    name, getter = name or bare_url(url), token_getter(token)
+    name = name or bare_url(url)
     if url.startswith("http"):
         from codex_acp.transport.http_link import HttpLink
 
-        return HttpLink(url, name=name, token=getter)
+        return HttpLink(url, name=name, token=token)
     from codex_acp.transport.websocket import WebSocketLink
 
-    return WebSocketLink(
-        url,
-        name=name,
-        token=getter,
-        ping_seconds=PING_SECONDS,
-        kind="ACP agent",
-        token_hint=TOKEN_HINT,
-    )
+    peer = RemotePeer(name, "ACP agent", TOKEN_HINT)
+    return WebSocketLink(url, peer, token=token, ping_seconds=PING_SECONDS)

@@ -18,17 +18,17 @@ from codex_acp.jsonrpc.framing import DEFAULT_LINE_LIMIT
 from codex_acp.transport.link import CLOSE_SECONDS, MessageLink
 from codex_acp.transport.remote_address import (
     CONNECT_SECONDS,
-    RemotePeer,
+    current_token,
     is_loopback,
     secrets_of_query,
     without_secrets,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from websockets.asyncio.client import ClientConnection
     from websockets.asyncio.connection import Connection as WebSocket
+
+    from codex_acp.transport.remote_address import RemotePeer, Token
 
 
 FRAGMENT_BYTES: Final = 8 * 1024 * 1024
@@ -121,11 +121,10 @@ PING_EVERY_SECONDS: Final = 20.0
 class WebSocketLink(WebSocketMessages):
     """A websocket as a `Link`.
 
-    ``name``, ``kind`` and ``token_hint`` are for messages, see `RemotePeer`. ``unix_path`` is a
-    socket to connect to instead of the URL's host. ``token`` returns the token; it is called when
-    the link connects. The link ends with ConnectionClosed after a message above ``message_limit``
-    bytes, after a ping unanswered for ``ping_seconds`` (None: no limit), or when the connection
-    fails or breaks.
+    ``unix_path`` is a socket to connect to instead of the URL's host. A function as ``token`` is
+    called when the link connects. The link ends with ConnectionClosed after a message above
+    ``message_limit`` bytes, after a ping unanswered for ``ping_seconds`` (None: no limit), or when
+    the connection fails or breaks.
 
     Raises MisuseError if the package websockets is not installed.
     """
@@ -133,31 +132,29 @@ class WebSocketLink(WebSocketMessages):
     def __init__(
         self,
         url: str,
+        peer: RemotePeer,
         *,
-        name: str,
         unix_path: str | None = None,
-        token: Callable[[], str] | None = None,
+        token: Token | None = None,
         message_limit: int = DEFAULT_LINE_LIMIT,
         ping_seconds: float | None = None,
-        kind: str = "app-server",
-        token_hint: str = "see its --ws-auth",
     ) -> None:
         if find_spec("websockets") is None:
             raise MisuseError("websockets is not installed: pip install 'codex-acp-sdk[remote]'")
-        super().__init__(name, message_limit)
+        super().__init__(peer.name, message_limit)
         self._url = url
+        self._peer = peer
         self._unix_path = unix_path
         self._token = token
         self._sent_token: str | None = None
         self._ping_seconds = ping_seconds
-        self._peer = RemotePeer(name, kind, token_hint)
 
     async def _open(self) -> ClientConnection:
         from websockets.asyncio.client import connect, unix_connect
 
         headers = {}
-        if self._token is not None:
-            self._sent_token = self._token().strip()
+        self._sent_token = current_token(self._token)
+        if self._sent_token is not None:
             headers["Authorization"] = f"Bearer {self._sent_token}"
         options: dict[str, Any] = {
             "additional_headers": headers,

@@ -310,7 +310,7 @@ TOKEN_LIFETIME_SECONDS = 300.0
 def remote_link(url: str, token: Token | None = None) -> WebSocketLink:
     """Return a link to an app-server. Raises MisuseError as `CodexClient.connect_to` does."""
     from codex_acp._urls import bare_url
-    from codex_acp.transport.remote_address import check_remote_url, token_getter
+    from codex_acp.transport.remote_address import RemotePeer, check_remote_url
     from codex_acp.transport.websocket import WebSocketLink
 
     if url.startswith(UNIX_PREFIX):
@@ -318,9 +318,9 @@ def remote_link(url: str, token: Token | None = None) -> WebSocketLink:
         if not path.startswith("/"):
             message = f"{url!r} must name the socket with its full path: unix:///run/codex.sock"
             raise MisuseError(message)
-        return WebSocketLink("ws://localhost/", unix_path=path, name=url, token=token_getter(token))
+        return WebSocketLink("ws://localhost/", RemotePeer(url), unix_path=path, token=token)
     check_remote_url(url, token, "an app-server: ws://HOST:PORT, wss://... or unix://...")
-    return WebSocketLink(url, name=bare_url(url), token=token_getter(token))
+    return WebSocketLink(url, RemotePeer(bare_url(url)), token=token)
 
 
 def signed_bearer_token(
