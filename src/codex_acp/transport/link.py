@@ -205,8 +205,7 @@ class MemoryLink:
     def __init__(self, buffer_limit: int) -> None:
         self._limit = buffer_limit
         self._receiver: Receiver | None = None
-        self._inbound: list[bytes] = []  # chunks of the peer that were not delivered yet
-        self._inbound_size = 0
+        self._inbound = bytearray()  # of the peer, and not delivered yet
         self._inbound_ended = False
         self._paused = False
         self._scheduled = False  # a call of `_deliver`
@@ -219,7 +218,7 @@ class MemoryLink:
 
     def start(self, receiver: Receiver) -> None:
         self._receiver = receiver
-        if self.peer._inbound_size > self._limit:
+        if len(self.peer._inbound) > self._limit:
             asyncio.get_running_loop().call_soon(self._pause_writer)
         self._schedule()
 
@@ -227,10 +226,9 @@ class MemoryLink:
         peer = self.peer
         if self._closed or peer._closed or not data:
             return
-        peer._inbound.append(data)
-        peer._inbound_size += len(data)
+        peer._inbound += data
         peer._schedule()
-        if peer._inbound_size > self._limit:
+        if len(peer._inbound) > self._limit:
             self._pause_writer()
 
     def pause_reading(self) -> None:
@@ -265,9 +263,8 @@ class MemoryLink:
         if receiver is None or self._closed or self._paused:
             return
         if self._inbound:
-            data = b"".join(self._inbound)
+            data = bytes(self._inbound)
             self._inbound.clear()
-            self._inbound_size = 0
             receiver.data_received(data)
             self.peer._resume_writer()
         if self._inbound_ended and not self._inbound and not self._paused:
@@ -286,7 +283,6 @@ class MemoryLink:
     def _end(self, error: TransportError | None) -> None:
         self._closed = True
         self._inbound.clear()
-        self._inbound_size = 0
         self._report_end(error)
         self.peer._resume_writer()  # `write` drops the peer's data from now on
 
