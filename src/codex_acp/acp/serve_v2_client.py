@@ -286,7 +286,6 @@ class _Session:
         self._id = session_id
         self._turn = asyncio.Lock()
         """Held by the prompt that runs."""
-        self._is_running = False
         self._questions = 0
         """Permission requests that the client has not answered."""
         self.is_open: bool = False
@@ -312,7 +311,6 @@ class _Session:
         if waiting.cancelled_caught:
             raise RpcError(REQUEST_CANCELLED, "the prompt was cancelled before it had its place")
         message_id = secrets.token_hex(8)
-        self._is_running = True
         self._send({"sessionUpdate": "user_message", "messageId": message_id, "content": content})
         self.send_state()
         self._spawn(lambda: self._run(run))
@@ -330,7 +328,6 @@ class _Session:
             logger.exception("the answer to a prompt failed")
             end = _error_end(INTERNAL_ERROR, "the agent failed", None)
         finally:
-            self._is_running = False
             self._turn.release()
         self.updates.end_message()
         self._send({"sessionUpdate": "state_update", "state": "idle", **end})
@@ -374,7 +371,8 @@ class _Session:
 
     def send_state(self) -> None:
         busy = "requires_action" if self._questions else "running"
-        self._send({"sessionUpdate": "state_update", "state": busy if self._is_running else "idle"})
+        state = busy if self._turn.locked() else "idle"
+        self._send({"sessionUpdate": "state_update", "state": state})
 
     def _send(self, update: Json) -> None:
         try:
