@@ -28,6 +28,7 @@ _LOSS: Final = Budget(losses=1, pieces=0, cancels=0)
 _CANCEL: Final = Budget(prompts=1, pieces=1)
 _PLAN: Final = Budget(prompts=1, pieces=0, plans=1)
 _ASKS: Final = Budget(prompts=1, pieces=0, questions=1)
+_MODES: Final = Budget(pieces=0, cancels=0, modes=1)
 _FOREIGN: Final = Budget(prompts=1, own_turns=1, pieces=1)
 
 PLANTED: Final = (
@@ -325,6 +326,19 @@ PLANTED: Final = (
         "        self._forget_look_up()\n        number =",
         "        number =",
         Budget(prompts=1, own_turns=1, silences=1, cancels=0),
+    ),
+    Planted(
+        "a message is steered into a turn with the rights of before",
+        "                self._change_run(lambda run: replace(run, steerable=False))\n"
+        "            case ev.Reopened",
+        "                pass\n            case ev.Reopened",
+        _MODES,
+    ),
+    Planted(
+        "a message joins a turn of Codex's own with the rights of before",
+        "if run.starter is None and run.steerable:",
+        "if run.starter is None:",
+        _MODES._replace(own_turns=1),
     ),
 )
 

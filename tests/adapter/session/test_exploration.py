@@ -44,6 +44,7 @@ WORLDS = {
     "questions before a turn": Budget(2, 1, 1, 1, 1, 0, 0, 1, firsts=2),
     "messages that are for a running turn alone": Budget(3, 1, 0, 1, 0, 0, 1, 1, joins=2),
     "plans": Budget(3, 1, 1, 1, 0, 1, 1, 1, plans=2),
+    "another mode": Budget(3, 1, 1, 1, 0, 0, 1, 1, modes=1, joins=1),
     "a prompt that is given up": Budget(2, 1, 2, 0, 0, 1, 1, 0, 0, 0, 1, 0, 0, 0, 0),
 }
 

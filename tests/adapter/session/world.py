@@ -67,6 +67,8 @@ class Budget(NamedTuple):
     """Questions that are asked before a turn, while the content of a prompt is read."""
     joins: int = 0
     """Prompts that are for a running turn alone."""
+    modes: int = 0
+    """Changes of the session's mode."""
 
 
 class World(NamedTuple):
@@ -128,6 +130,8 @@ class World(NamedTuple):
     closing: bool = False
     """Whether the client closes the session, which takes no prompt meanwhile."""
     questions: int = 0
+    outdated: str | None = None
+    """The turn that ran when the mode was changed: it keeps its rights."""
     # The plan.
     reviews: tuple[int, str] | None = None
     """The question that is open, and the prompt that waits for it."""
@@ -178,6 +182,9 @@ def _of_client(w: World) -> Iterator[Move]:
         left = _less(w, "cancels")
         after = w._replace(left=left, cancelled=w.cancelled | w.open, yes=False)
         yield "cancel", ev.Cancelled(), after
+    if w.left.modes:
+        after = w._replace(left=_less(w, "modes"), outdated=w.running if w.said else None)
+        yield "another mode", ev.RightsChanged(), after
     yield from _of_close(w)
     yield from _of_plan(w)
     if w.left.give_ups:
@@ -547,6 +554,8 @@ def react(w: World, effects: list[ev.Effect]) -> World:
                 _may_be_given(w, prompt)
                 if isinstance(effect, ev.Start) and w.reviews is not None:
                     raise Wrong("a turn is asked for while a plan is asked about")
+                if w.outdated is not None and w.outdated in {w.running} - w.interrupts:
+                    raise Wrong(f"{prompt} is added to {w.running}, which has the rights of before")
                 w = _written(w, effect)
             case ev.Interrupt() | ev.LookUp() | ev.StopCommands():
                 w = _written(w, effect)

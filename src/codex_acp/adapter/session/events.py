@@ -123,6 +123,11 @@ class Cancelled:
 
 
 @record(frozen=True)
+class RightsChanged:
+    """The client asks for another mode: the turn that runs keeps its rights, later turns do not."""
+
+
+@record(frozen=True)
 class Reopened:
     """The client cancelled its request to close the session."""
 
@@ -276,6 +281,7 @@ ClientEvent: TypeAlias = (
     | Withdrawn
     | GivenUp
     | Cancelled
+    | RightsChanged
     | Reopened
 )
 """An event of the client and its prompts."""

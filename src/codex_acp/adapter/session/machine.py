@@ -224,10 +224,8 @@ class SessionMachine:
                 self._begin(prompt, call)
             case ev.AnsweredLocally(prompt, end):
                 self._answered_locally(prompt, end)
-            case ev.Asked(question, turn):
-                self.questions += (Question(question, turn),)
-            case ev.Settled(question):
-                self.questions = tuple(each for each in self.questions if each.id != question)
+            case ev.Asked() | ev.Settled():
+                self._question_event(event)
             case ev.PlanAnswered() | ev.PlanTaken() | ev.PlanFailed():
                 self._plan_event(event)
             case ev.Withdrawn(prompt):  # the driver has answered it already
@@ -237,6 +235,8 @@ class SessionMachine:
             case ev.Cancelled(closing):
                 self.closing = self.closing or closing
                 self._cancel()
+            case ev.RightsChanged():  # later messages must not join the turn with the old rights
+                self._change_run(lambda run: replace(run, steerable=False))
             case ev.Reopened():
                 self.closing = False
             case _:
@@ -307,6 +307,15 @@ class SessionMachine:
             if end != DONE or self.idle_reason is None:
                 self.idle_reason, self.idle_after_turn = end, False
             self._answer(prompt_id, end)
+
+    def _question_event(self, event: ev.Asked | ev.Settled) -> None:
+        match event:
+            case ev.Asked(question, turn):
+                self.questions += (Question(question, turn),)
+            case ev.Settled(question):
+                self.questions = tuple(each for each in self.questions if each.id != question)
+            case _:
+                assert_never(event)
 
     def _settle_all(self) -> None:
         """Withdraw all questions to the person, those of sub-agents too."""
@@ -694,7 +703,8 @@ class SessionMachine:
             case Idle():
                 self._begin(prompt.id)
                 return True
-            case Running(run=run) if run.starter is None:  # Codex adds the message to that turn
+            case Running(run=run) if run.starter is None and run.steerable:
+                # Codex adds the message to that turn.
                 self._begin(prompt.id, joined=run)
                 return True
             case Running(run=run) if run.started and run.steerable and prompt.kind == "message":

@@ -109,6 +109,8 @@ class Run:
     commands: frozenset[str] = frozenset()
     """Ids of the commands' items that run."""
     steerable: bool = True
+    """Whether a message may join the turn: Codex takes it, and no later message has other rights.
+    """
     added_to_old: bool = False
     """Whether Codex added the starter's message to a turn that was given up or answered."""
     compacts: bool = False
