@@ -102,7 +102,7 @@ class CodexAgent:
         self._client_name = "another window"
         self._services: SessionServices | None = None
         self._login_ways = login_ways(os.environ, app_server.options.codex)
-        login = None if app_server.defaults is None else app_server.defaults.login
+        login = app_server.defaults.login
         if login is not None:
             self._opener.login.log_in = lambda: self.logins.by_default(login)
         self.sessions.on_session_made = self._add_services

@@ -8,6 +8,7 @@ import math
 from time import monotonic
 from typing import TYPE_CHECKING
 
+from codex_acp.adapter.session_defaults import SessionDefaults
 from codex_acp.codex.connection.answer_bound import ANSWER_TIMES
 from codex_acp.codex.connection.app_server_connection import AppServerConnection
 from codex_acp.codex.connection.handshake import Hello, check_version
@@ -27,7 +28,6 @@ from codex_acp.transport.restart_limit import Restarts
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from codex_acp.adapter.session_defaults import SessionDefaults
     from codex_acp.codex.connection.answer_bound import AnswerTimes
     from codex_acp.codex.connection.server_requests import RefusedRequest
     from codex_acp.transport.child import ChildProcess
@@ -62,7 +62,7 @@ class AppServer(NotificationSink):
     ) -> None:
         self.options = options
         self._answer_times = answer_times
-        self.defaults = defaults
+        self.defaults: SessionDefaults = defaults or SessionDefaults()
         self._spawned = spawned
         self._hello = hello
         self._connection: AppServerConnection | None = None

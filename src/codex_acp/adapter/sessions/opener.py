@@ -369,7 +369,7 @@ class SessionOpener:
         restore: dict[str, JsonValue] | None = None,
     ) -> OpeningResult:  # fmt: skip
         defaults = self._app_server.defaults
-        first_mode = defaults.mode if defaults is not None and how == "new" else None
+        first_mode = defaults.mode if how == "new" else None
         session = await self._config.open(
             session_id, codex, result, how=how, directory=directory, source=source,
             restore=restore, first_mode=first_mode,
@@ -377,15 +377,13 @@ class SessionOpener:
         unrestored = session.unrestored
         if how == "new" and directory.config_read is None:
             unrestored = "it does not tell what is configured"
-        notices = (*setup.notices, *_notices(directory, unrestored, linked_instructions(result)))
-        if defaults is not None:
-            notices = (*defaults.notices, *session.first_mode_notices, *notices)
-        return OpeningResult(session_id, how, self._config.answer(session_id), notices)
+        notices = (*defaults.notices, *session.first_mode_notices, *setup.notices)
+        found = _notices(directory, unrestored, linked_instructions(result))
+        return OpeningResult(session_id, how, self._config.answer(session_id), (*notices, *found))
 
     def with_defaults(self, from_client: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
         """Return the params of a thread: the client's, and the defaults of this agent."""
-        params, defaults = dict(from_client), self._app_server.defaults
-        return params if defaults is None else defaults.params(params)
+        return self._app_server.defaults.params(dict(from_client))
 
     async def _check_still_open(
         self, opened: OpenSession, codex: AppServerConnection, session_id: str
