@@ -15,6 +15,7 @@ from codex_acp._json import list_at, value_at
 from codex_acp._last_ones import LastOnes
 from codex_acp._record import NamedTuple
 from codex_acp.adapter.config_choices import Catalogues, Directory
+from codex_acp.adapter.session_defaults import MODE_VARIABLE
 from codex_acp.adapter.sessions.opening_errors import refused_call
 from codex_acp.codex.connection.notification_router import NotificationSink
 from codex_acp.codex.threads.trust import trust_edit
@@ -204,8 +205,6 @@ class Config:
     async def _set_first_mode(self, session: ConfigSession, mode: str) -> tuple[str, ...]:
         """Set the mode that the environment gives to a new session. Returns a notice for the
         person if the mode was refused, or has no sandbox; else no notice."""
-        from codex_acp.adapter.session_defaults import MODE_VARIABLE
-
         await _wait(CHOICE_WAIT_SECONDS, session.directory.done)
         try:
             await self._choose(session, MODE, lambda view: checked_mode(view, mode))
