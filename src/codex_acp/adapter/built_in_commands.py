@@ -182,8 +182,10 @@ class BuiltInCommands:
         async def reconnect() -> str:
             servers = await self._servers()
             names = [full_server_name(each.name, each.environment_id) for each in servers]
-            reload = lambda: self._codex().config_mcp_server_reload()  # noqa: E731
-            slow = await self._access.restart_mcp(reload, names)
+            mcp = self._access.mcp()
+            mcp.forget(self._session_id)
+            await self._codex().config_mcp_server_reload()
+            slow = await mcp.wait_started(self._session_id, names)
             return commands.mcp_report(await self._servers(), slow)
 
         if what.casefold() == RECONNECT:

@@ -12,6 +12,7 @@ from codex_acp._record import NamedTuple, record
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
+    from codex_acp.adapter.server.mcp_startup import McpStartups
     from codex_acp.codex._generated.models import UserInput
     from codex_acp.codex.connection.app_server_connection import AppServerConnection
     from codex_acp.mapping.commands import Fact
@@ -58,10 +59,8 @@ class SessionAccess:
     """Returns the settings that ``/status`` shows."""
     plan_mode: Callable[[bool | None], Awaitable[bool]]
     """Sets plan mode, or toggles it (None); returns whether it is on. Raises RpcError."""
-    restart_mcp: Callable[
-        [Callable[[], Awaitable[object]], Sequence[str]], Awaitable[Sequence[str]]
-    ]
-    """Calls the function, which restarts MCP servers; returns the named servers that are slow."""
+    mcp: Callable[[], McpStartups]
+    """Returns the statuses of the MCP servers of the newest connection."""
     log_out: Callable[[], Awaitable[None]]
     """Logs Codex out, and forgets the client's gateway. Raises RpcError."""
     shared: bool = False

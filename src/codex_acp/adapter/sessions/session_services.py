@@ -117,7 +117,7 @@ class SessionServices(NotificationSink):
                     codex=lambda: opened.codex,
                     settings=lambda: self._settings(session_id),
                     plan_mode=lambda wanted: self._config.plan_mode(session_id, wanted),
-                    restart_mcp=partial(self._restart_mcp, session_id),
+                    mcp=lambda: self._sessions.intake.mcp,
                     log_out=self._log_out,
                     shared=opened.client is not None,
                 )
@@ -189,14 +189,6 @@ class SessionServices(NotificationSink):
             return
         if commands.note_sent(update):
             self._sessions.send(session_id, update)
-
-    async def _restart_mcp(
-        self, session_id: str, start: Callable[[], Awaitable[object]], servers: Sequence[str]
-    ) -> Sequence[str]:
-        mcp = self._sessions.intake.mcp
-        mcp.forget(session_id)
-        await start()
-        return await mcp.wait_started(session_id, servers)
 
     def _say(self, session_id: str, text: str) -> None:
         session = self._sessions.find(session_id)
