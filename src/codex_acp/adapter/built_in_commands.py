@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import anyio
@@ -63,6 +64,7 @@ class BuiltInCommands:
         self._session_id = access.session_id
         self._cwd = access.cwd
         self._codex = access.codex
+        self._set_plan_mode = partial(access.config.plan_mode, access.session_id)
         self._skills = skills
 
     def built_in(self, command: TypedCommand) -> Command | None:
@@ -148,11 +150,11 @@ class BuiltInCommands:
     def _plan(self, what: str) -> Command:
         if what:
             return self.turn(
-                [models.TextUserInput(text=what)], (), lambda: self._access.plan_mode(True)
+                [models.TextUserInput(text=what)], (), lambda: self._set_plan_mode(True)
             )
 
         async def toggle() -> str:
-            if await self._access.plan_mode(None):
+            if await self._set_plan_mode(None):
                 return "Plan mode is on: Codex plans with you before it does the work."
             return "Plan mode is off: Codex does the work again."
 
@@ -162,8 +164,9 @@ class BuiltInCommands:
 
     async def _status(self) -> str:
         codex = self._codex()
-        facts = [commands.Fact("Session", self._session_id)]
-        facts += [commands.Fact("Folder", self._cwd), *self._access.settings()]
+        facts = [commands.Fact("Session", self._session_id), commands.Fact("Folder", self._cwd)]
+        facts += commands.setting_facts(self._access.config.options(self._session_id))
+        facts += (commands.Fact("Codex remarks", inline(r)) for r in self._access.remarks())
         account = await codex.account_read(models.GetAccountParams(refresh_token=False))
         facts.append(commands.account_fact(account))
         if account.account is not None:

@@ -12,10 +12,10 @@ from codex_acp._record import NamedTuple, record
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
+    from codex_acp.adapter.config_options import Config
     from codex_acp.adapter.server.mcp_startup import McpStartups
     from codex_acp.codex._generated.models import UserInput
     from codex_acp.codex.connection.app_server_connection import AppServerConnection
-    from codex_acp.mapping.commands import Fact
     from codex_acp.wire.model import WireModel
 
 
@@ -55,10 +55,9 @@ class SessionAccess:
     cwd: str
     codex: Callable[[], AppServerConnection]
     """Returns the connection that the session is on now."""
-    settings: Callable[[], Sequence[Fact]]
-    """Returns the settings that ``/status`` shows."""
-    plan_mode: Callable[[bool | None], Awaitable[bool]]
-    """Sets plan mode, or toggles it (None); returns whether it is on. Raises RpcError."""
+    config: Config
+    remarks: Callable[[], Sequence[str]]
+    """Returns Codex's warnings about this computer, for ``/status``."""
     mcp: Callable[[], McpStartups]
     """Returns the statuses of the MCP servers of the newest connection."""
     log_out: Callable[[], Awaitable[None]]

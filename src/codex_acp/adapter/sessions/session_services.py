@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from codex_acp.codex.connection.app_server_connection import AppServerConnection
     from codex_acp.errors import TransportError
     from codex_acp.jsonrpc.message import JsonValue
-    from codex_acp.mapping.commands import Fact
     from codex_acp.mapping.events import Command
 
 
@@ -115,8 +114,8 @@ class SessionServices(NotificationSink):
                     session_id,
                     opened.cwd,
                     codex=lambda: opened.codex,
-                    settings=lambda: self._settings(session_id),
-                    plan_mode=lambda wanted: self._config.plan_mode(session_id, wanted),
+                    config=self._config,
+                    remarks=lambda: () if opened.session is None else opened.session.remarks,
                     mcp=lambda: self._sessions.intake.mcp,
                     log_out=self._log_out,
                     shared=opened.client is not None,
@@ -194,12 +193,3 @@ class SessionServices(NotificationSink):
         session = self._sessions.find(session_id)
         if session is not None:
             session.say(text)
-
-    def _settings(self, session_id: str) -> Sequence[Fact]:
-        from codex_acp.mapping.commands import Fact, setting_facts
-        from codex_acp.routing.display import inline
-
-        facts = setting_facts(self._config.options(session_id))
-        session = self._sessions.find(session_id)
-        remarks = () if session is None else session.remarks
-        return [*facts, *(Fact("Codex remarks", inline(remark)) for remark in remarks)]
