@@ -100,14 +100,9 @@ class _Choices(NamedTuple):
 
 
 class Config:
-    """The options of all sessions of one agent.
-
-    ``spawn`` starts a task that may outlive a request. ``send`` queues an event of a session.
-    ``features`` returns the capabilities of a session's client.
-
-    `SessionOpener` calls `opening` just before it asks Codex for a thread, so that Codex works on
-    both at once, then `open` with Codex's result. It calls `moved` when the thread was resumed
-    after a loss of Codex, and `closed` when the session is closed."""
+    """The options of all sessions of one agent. ``spawn`` starts a task that may outlive a request.
+    ``send`` queues an event of a session. ``features`` returns the capabilities of a session's
+    client."""
 
     def __init__(
         self,
@@ -127,8 +122,9 @@ class Config:
     def opening(
         self, codex: AppServerConnection, cwd: str, config_read: JsonValue = None
     ) -> Directory:
-        """Ask Codex for the lists of a session in ``cwd``, and return the `Directory` that collects
-        the replies. ``config_read`` is the answer to ``config/read`` for ``cwd``, if any."""
+        """Ask Codex for the lists of a session in ``cwd``, just before its thread is opened; return
+        the `Directory` that collects the replies. ``config_read``: the answer to ``config/read``
+        for ``cwd``, if any."""
         return self._catalogues_of(codex).ask_about(cwd, config_read)
 
     async def open(

@@ -78,7 +78,6 @@ class SubAgents:
         return agent is not None and agent.started
 
     def state(self, thread_id: str) -> StateChanged:
-        """Return the activity of a sub-agent."""
         return StateChanged(self._sinks[thread_id].activity)
 
     def forget(self, thread_id: str) -> None:

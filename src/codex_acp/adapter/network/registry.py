@@ -193,7 +193,6 @@ class Owners:
 
     @property
     def owner_count(self) -> int:
-        """Number of owners that the tokens name."""
         return self._tokens.owner_count
 
     def owns(self, owner: str, session_id: str) -> bool:

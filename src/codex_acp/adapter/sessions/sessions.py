@@ -195,11 +195,9 @@ class Sessions:
         return self._client if opened is None or opened.client is None else opened.client
 
     def features(self, session_id: str) -> ClientFeatures:
-        """Return the capabilities of a session's client."""
         return self.client_of(session_id).features
 
     def send(self, session_id: str, event: SessionEvent) -> None:
-        """Queue an event of a session for its client."""
         self.client_of(session_id).outflow.send(session_id, event)
 
     # Opening and closing.
@@ -311,12 +309,9 @@ class Sessions:
         *,
         opens: bool = True,
     ) -> None:
-        """Ask the person whether git may run the programs that the directory's configuration names.
-
-        Called before Codex runs git there. The person is asked if the session is open, or
-        ``opens`` now for ``client``; else (for a fork's source) the client does not know the
-        session. Raises RpcError -32600 without an agreement.
-        """
+        """Ask the person, before Codex runs git in a directory, for consent to the programs that
+        its configuration names. Asks if the session is open, or ``opens`` now for ``client``; the
+        client does not know a fork's source. Raises RpcError -32600 without consent."""
         from codex_acp.adapter.sessions.activity import SessionActivity
 
         asked, opened = client or self.client_of(session_id), self._open.get(session_id)
