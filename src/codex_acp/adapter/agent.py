@@ -135,8 +135,7 @@ class CodexAgent:
     def logins(self) -> Logins:
         from codex_acp.adapter.authentication import Logins
 
-        check = self._opener.login
-        return Logins(self._app_server, self.client, check, self.spawn, self.providers)
+        return Logins(self._opener, self.client, self.spawn, self.providers)
 
     @cached_property
     def providers(self) -> Providers:

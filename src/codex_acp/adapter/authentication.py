@@ -48,8 +48,6 @@ if TYPE_CHECKING:
     import asyncio
 
     from codex_acp.adapter.client import Client
-    from codex_acp.adapter.login_check import LoginCheck
-    from codex_acp.adapter.server.app_server import AppServer
     from codex_acp.adapter.session_client import Json, SetProvider
     from codex_acp.adapter.sessions.opener import SessionOpener
     from codex_acp.adapter.sessions.sessions import Sessions
@@ -75,25 +73,19 @@ CANCEL_SECONDS: Final = 5.0
 
 
 class Logins:
-    """The logins of one agent and its client. ``check`` is the check that `SessionOpener` makes
-    before it opens a session. ``spawn`` starts a task that may outlive its request."""
+    """The logins of one agent and its client. ``spawn`` starts a task that may outlive its
+    request."""
 
     def __init__(
-        self,
-        app_server: AppServer,
-        client: Client,
-        check: LoginCheck,
-        spawn: Spawn,
-        providers: Providers,
+        self, opener: SessionOpener, client: Client, spawn: Spawn, providers: Providers
     ) -> None:
-        self._app_server = app_server
+        self._opener = opener
         self._client = client
-        self._check = check
         self._spawn = spawn
         self._providers = providers
         self._pages = 0
         """Number of the last login page, for its elicitation id."""
-        check.on_change = self._on_change
+        opener.login.on_change = self._on_change
         self._sent_status: AuthStatus | None = None
         """The last state that the client got; None: the client never asked, and gets no updates."""
 
@@ -107,7 +99,7 @@ class Logins:
         if method == GATEWAY:
             await self._providers.log_in(meta)
             return
-        codex = await self._app_server.connection()
+        codex = await self._opener.codex()
         method = ALIASES.get(method, method)
         try:
             brings_key = value_at(meta, API_KEY, "apiKey") is not None
@@ -143,12 +135,12 @@ class Logins:
     async def log_out(self) -> None:
         """Forget the credentials that Codex keeps, and the gateway. Raises RpcError -32603 with
         Codex's reason."""
-        codex = await self._app_server.connection()
+        codex = await self._opener.codex()
         try:
             await codex.account_logout()
         except CodexAcpError as error:
             raise RpcError(INTERNAL_ERROR, f"Codex could not log out: {error}") from error
-        self._check.forget()
+        self._opener.login.forget()
         await self._providers.disable(PROVIDER)
 
     # Login methods.
@@ -250,11 +242,11 @@ class Logins:
         return self._sent_status.wire()
 
     async def _read_status(self) -> AuthStatus:
-        if self._providers.opener.route.gateway is not None:
+        if self._opener.route.gateway is not None:
             return NOT_REQUIRED
         try:
-            codex = await self._app_server.connection()
-            self._check.follow(codex)
+            codex = await self._opener.codex()
+            self._opener.login.follow(codex)
             return auth_status(await _read_account(codex))
         except CodexAcpError as error:
             logger.warning("Codex does not tell who is logged in: %s", error)
@@ -302,14 +294,14 @@ class Providers:
     """The model providers of one agent and its sessions."""
 
     def __init__(self, opener: SessionOpener, sessions: Sessions) -> None:
-        self.opener = opener
+        self._opener = opener
         self._sessions = sessions
 
     async def list(self) -> Json:
         """Return the one provider that can be routed, with its address, without headers."""
-        gateway = self.opener.route.gateway
+        gateway = self._opener.route.gateway
         if gateway is None:
-            url = configured_base_url(await configuration(await self.opener.codex(), "/"))
+            url = configured_base_url(await configuration(await self._opener.codex(), "/"))
         else:
             url = gateway.base_url
         provider: JsonValue = {
@@ -345,13 +337,13 @@ class Providers:
         await self._route(gateway_of(url, headers, where=where, **more))
 
     async def _route(self, gateway: Gateway | None) -> None:
-        if gateway == self.opener.route.gateway:
+        if gateway == self._opener.route.gateway:
             return
         if gateway is not None:
             remember_secrets(secrets_in({"url": gateway.base_url, "headers": gateway.headers}))
-            self.opener.route.had_gateway = True
+            self._opener.route.had_gateway = True
             logger.info("model calls go through %s", gateway.base_url)
-        self.opener.route.gateway = gateway
+        self._opener.route.gateway = gateway
         self._sessions.mark_all_unloaded()
-        if self.opener.login.on_change is not None:
-            self.opener.login.on_change()
+        if self._opener.login.on_change is not None:
+            self._opener.login.on_change()
