@@ -28,7 +28,8 @@ from codex_acp.transport.shielding import shielded
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from codex_acp.adapter.session_client import Asks, SessionClient
+    from codex_acp.adapter.session_client import Asks
+    from codex_acp.adapter.sessions.sessions import Sessions
     from codex_acp.adapter.side_tasks import Spawn
     from codex_acp.codex.connection.app_server_connection import AppServerConnection
     from codex_acp.jsonrpc.message import JsonValue
@@ -49,22 +50,19 @@ class McpLogins(NotificationSink):
     """A sink of one connection to Codex.
 
     ``is_open`` returns whether a thread is a session that the client knows. The servers that failed
-    before the client knew it are passed to `session_answered`. ``client_of`` returns the client of
-    a session; ``say`` sends a notice to this client."""
+    before the client knew it are passed to `session_answered`."""
 
     def __init__(
         self,
         codex: AppServerConnection,
-        client_of: Callable[[str], SessionClient],
+        sessions: Sessions,
         spawn: Spawn,
         is_open: Callable[[str], bool],
-        say: Callable[[str, str], None],
     ) -> None:
         self._codex = codex
-        self._client_of = client_of
+        self._sessions = sessions
         self._spawn = spawn
         self._is_open = is_open
-        self._say = say
         self._shown: set[str] = set()
         codex.subscribe_all(self, frozenset({STARTUP_STATUS}))
 
@@ -84,7 +82,7 @@ class McpLogins(NotificationSink):
 
     def _start_login(self, session_id: str, name: str, environment: str | None) -> None:
         server = full_server_name(name, environment)
-        if server not in self._shown and self._client_of(session_id).features.elicitation_url:
+        if server not in self._shown and self._sessions.features(session_id).elicitation_url:
             self._shown.add(server)
             params = McpServerOauthLoginParams(
                 name=name, thread_id=session_id, timeout_secs=LOGIN_SECONDS
@@ -99,7 +97,9 @@ class McpLogins(NotificationSink):
         except CodexAcpError as error:
             problem = str(error)
         if problem is not None:
-            self._say(session_id, f"{server_name(server)} is not logged in: {problem}")
+            session = self._sessions.find(session_id)
+            if session is not None:
+                session.say(f"{server_name(server)} is not logged in: {problem}")
             return
         try:  # Codex connects to the servers again, now with the login
             await self._codex.config_mcp_server_reload()
@@ -125,7 +125,7 @@ class McpLogins(NotificationSink):
                 "message": why,
             }
             with anyio.move_on_after(LOGIN_SECONDS):
-                asks = self._client_of(session_id).asks
+                asks = self._sessions.client_of(session_id).asks
                 return await open_until(asks, request, outcome) or outcome.result()
             return "nobody logged in in time"
 

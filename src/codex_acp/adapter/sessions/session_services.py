@@ -154,12 +154,11 @@ class SessionServices(NotificationSink):
         if self._codex is not codex:
             self._codex, self._logins = codex, None
             codex.subscribe_all(self, frozenset({SKILLS_CHANGED}))
-        if self._logins is None and self._sessions.client_of(session_id).features.elicitation_url:
+        if self._logins is None and self._sessions.features(session_id).elicitation_url:
             from codex_acp.adapter.mcp_logins import McpLogins
 
-            self._logins = McpLogins(
-                codex, self._sessions.client_of, self._spawn, self._answered.__contains__, self._say
-            )
+            is_open = self._answered.__contains__
+            self._logins = McpLogins(codex, self._sessions, self._spawn, is_open)
 
     def _reload_skills(self) -> None:
         self._timer = None
@@ -188,8 +187,3 @@ class SessionServices(NotificationSink):
             return
         if commands.note_sent(update):
             self._sessions.send(session_id, update)
-
-    def _say(self, session_id: str, text: str) -> None:
-        session = self._sessions.find(session_id)
-        if session is not None:
-            session.say(text)
