@@ -241,7 +241,7 @@ class CodexAgent:
         """Return the methods about sessions, which are imported with the first such request."""
         from codex_acp.adapter.sessions.methods import SessionMethods
 
-        return SessionMethods(self.sessions, self._opener, self.config, self.spawn, self._on_closed)
+        return SessionMethods(self.sessions, self._opener, self.config, self.spawn)
 
     # After the answer.
 
@@ -288,7 +288,7 @@ class CodexAgent:
         if self._client_left:
             return
         self._send_notices(opened)
-        if self._services is not None and opened.session_id in self.sessions:
+        if self._services is not None:
             self._services.after_answer(opened.session_id)
         when_loaded, self._when_loaded = self._when_loaded, None
         if when_loaded is not None:
@@ -397,11 +397,6 @@ class CodexAgent:
         if session is None:
             raise not_open(session_id)
         return session
-
-    def _on_closed(self, session_id: str, reason: str) -> None:
-        if self._services is not None:
-            self._services.closed(session_id)
-        self.sessions.transcript.closed(session_id, reason)
 
 
 class AgentMethods(Protocol):

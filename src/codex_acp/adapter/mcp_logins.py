@@ -26,7 +26,7 @@ from codex_acp.routing.display import server_name
 from codex_acp.transport.shielding import shielded
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
 
     from codex_acp.adapter.session_client import Asks
     from codex_acp.adapter.sessions.sessions import Sessions
@@ -47,22 +47,13 @@ _MAX_EARLY: Final = 32
 
 
 class McpLogins(NotificationSink):
-    """A sink of one connection to Codex.
+    """A sink of one connection to Codex. The servers that failed before the client knew the session
+    are passed to `session_answered`."""
 
-    ``is_open`` returns whether a thread is a session that the client knows. The servers that failed
-    before the client knew it are passed to `session_answered`."""
-
-    def __init__(
-        self,
-        codex: AppServerConnection,
-        sessions: Sessions,
-        spawn: Spawn,
-        is_open: Callable[[str], bool],
-    ) -> None:
+    def __init__(self, codex: AppServerConnection, sessions: Sessions, spawn: Spawn) -> None:
         self._codex = codex
         self._sessions = sessions
         self._spawn = spawn
-        self._is_open = is_open
         self._shown: set[str] = set()
         codex.subscribe_all(self, frozenset({STARTUP_STATUS}))
 
@@ -76,8 +67,9 @@ class McpLogins(NotificationSink):
         del method
         if value_at(params, "failureReason") != LOGIN_WANTED:
             return
-        name, session_id = text_at(params, "name"), text_at(params, "threadId")
-        if name is not None and session_id is not None and self._is_open(session_id):
+        name, session_id = text_at(params, "name"), text_at(params, "threadId") or ""
+        opened = self._sessions.open_session(session_id)
+        if name is not None and opened is not None and opened.answered:
             self._start_login(session_id, name, text_at(params, "environmentId"))
 
     def _start_login(self, session_id: str, name: str, environment: str | None) -> None:

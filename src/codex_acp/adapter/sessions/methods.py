@@ -76,18 +76,12 @@ CLEAN_UP_SECONDS: Final = 5.0
 
 
 class SessionMethods:
-    """The methods of one agent. ``on_closed`` gets the id of a closed session, and the reason."""
+    """The methods of one agent. ``spawn`` starts a task that may outlive its request."""
 
     def __init__(
-        self,
-        sessions: Sessions,
-        opener: SessionOpener,
-        config: Config,
-        spawn: Spawn,
-        on_closed: Callable[[str, str], None],
+        self, sessions: Sessions, opener: SessionOpener, config: Config, spawn: Spawn
     ) -> None:
         self._spawn = spawn
-        self._on_closed = on_closed
         self._config = config
         self._sessions = sessions
         self._opener = opener
@@ -323,7 +317,7 @@ class SessionMethods:
         below = list(dict.fromkeys((*shown, *known)))[:MAX_BELOW]
         self._sessions.close(session_id)
         self._config.closed(session_id)
-        self._on_closed(session_id, why)
+        self._sessions.transcript.closed(session_id, why)
         return (None if codex.closed else codex), below
 
 

@@ -58,8 +58,6 @@ class SessionServices(NotificationSink):
         self._log_out = log_out
         self._in_answer: set[str] = set()
         """Sessions whose commands will be part of an answer that is being made."""
-        self._answered: set[str] = set()
-        """Sessions whose opening was answered, so that the client knows them."""
         self._codex: AppServerConnection | None = None
         self._logins: McpLogins | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -125,15 +123,14 @@ class SessionServices(NotificationSink):
 
     def after_answer(self, session_id: str) -> None:
         """Send the session's commands, and ask for logins: the client knows the session now."""
-        self._answered.add(session_id)
+        opened = self._sessions.open_session(session_id)
+        if opened is None:
+            return
+        opened.answered = True
         self._spawn(lambda: self._announce(session_id))
         if self._logins is not None:
             wanted = self._sessions.intake.mcp.logins_wanted(session_id)
             self._logins.session_answered(session_id, wanted)
-
-    def closed(self, session_id: str) -> None:
-        """Forget a session that is open no more."""
-        self._answered.discard(session_id)
 
     # NotificationSink of the newest connection.
 
@@ -157,15 +154,14 @@ class SessionServices(NotificationSink):
         if self._logins is None and self._sessions.features(session_id).elicitation_url:
             from codex_acp.adapter.mcp_logins import McpLogins
 
-            is_open = self._answered.__contains__
-            self._logins = McpLogins(codex, self._sessions, self._spawn, is_open)
+            self._logins = McpLogins(codex, self._sessions, self._spawn)
 
     def _reload_skills(self) -> None:
         self._timer = None
         for session_id in self._sessions:
-            commands = self._commands(session_id)
-            if commands is not None:
-                commands.mark_outdated()
+            opened = self._sessions.open_session(session_id)
+            if opened is not None and opened.commands is not None:
+                opened.commands.mark_outdated()
 
         async def announce_all() -> None:
             for session_id in list(self._sessions):
@@ -173,17 +169,13 @@ class SessionServices(NotificationSink):
 
         self._spawn(announce_all)
 
-    def _commands(self, session_id: str) -> SessionCommands | None:
-        opened = self._sessions.open_session(session_id)
-        return None if opened is None else opened.commands
-
     async def _announce(self, session_id: str) -> None:
         """Send the list of commands if the client does not have it."""
-        commands = self._commands(session_id)
-        if commands is None:
+        opened = self._sessions.open_session(session_id)
+        if opened is None or opened.commands is None:
             return
-        update = await commands.load()
-        if session_id not in self._answered or session_id in self._in_answer:
-            return
-        if commands.note_sent(update):
+        update = await opened.commands.load()
+        if self._sessions.open_session(session_id) is not opened or not opened.answered:
+            return  # closed meanwhile, or not known to the client yet
+        if session_id not in self._in_answer and opened.commands.note_sent(update):
             self._sessions.send(session_id, update)

@@ -114,6 +114,8 @@ class OpenSession:
     """The early turn of the first prompt; None once the session has its `Session`."""
     commands: SessionCommands | None = None
     """The slash commands; set by `SessionServices`."""
+    answered: bool = False
+    """Whether the opening was answered, so that the client knows the session."""
 
     @property
     def cwd(self) -> str:
