@@ -93,7 +93,8 @@ class CodexAgent:
         self.ahead = ahead
         self._when_loaded = when_loaded
         self.client: Client = Client(spawn)
-        self.sessions: Sessions = Sessions(spawn, self.client, transcript or Transcript())
+        transcript = transcript or Transcript()
+        self.sessions: Sessions = Sessions(spawn, self.client, transcript)
         self.config: Config = Config(spawn, self.sessions.send, self.sessions.features)
         self._opener = SessionOpener(app_server, self.sessions, self.config)
         self.preconditions: PromptPreconditions = PromptPreconditions(self.sessions, self._opener)
@@ -106,6 +107,7 @@ class CodexAgent:
         if login is not None:
             self._opener.login.log_in = lambda: self.logins.by_default(login)
         self.sessions.on_session_made = self._add_services
+        app_server.new_tap = lambda: transcript.tap("codex")
         app_server.on_started = self.sessions.add_connection
         app_server.on_refused = self.sessions.on_refused
 

@@ -83,8 +83,6 @@ async def serve_link(
     that the agent offers. Raises TransportError if the connection to the client broke."""
     tap = None if transcript is None else transcript.tap("client")
     connection = acp_connection(link, name="the client", line_limit=line_limit, on_line=tap)
-    if transcript is not None:
-        app_server.new_tap = lambda: transcript.tap("codex")
     tasks = SideTasks()
     try:
         agent = CodexAgent(app_server, tasks.start, transcript, when_loaded, ahead)

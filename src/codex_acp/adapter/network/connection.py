@@ -415,7 +415,6 @@ class Hub:
         if self._shared_agent is not None:
             return self._shared_agent
         app_server = self._new_app_server()
-        app_server.new_tap = lambda: self._transcript.tap("codex")
         agent = CodexAgent(app_server, self.registry.spawn, self._transcript, self._when_loaded)
         self._app_servers[agent] = app_server
         if self._shared:
