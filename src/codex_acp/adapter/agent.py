@@ -405,10 +405,6 @@ class AgentMethods(Protocol):
     """The methods of a `CodexAgent`, or of a `NetworkConnection` to one."""
 
     @property
-    def spawn(self) -> Spawn:
-        """Starts a task that may outlive a request."""
-
-    @property
     def capability_meta(self) -> Json:
         """Members to add to the ``_meta`` of the capabilities, below this package's key."""
 

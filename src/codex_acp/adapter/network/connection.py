@@ -70,9 +70,7 @@ class NetworkConnection:
         self._registry = registry
         self._token = token
         self.agent = agent
-        self.spawn: Spawn = registry.spawn
-        """Starts a task that may outlive the connection."""
-        self.client: Client = Client(self.spawn)
+        self.client: Client = Client(registry.spawn)
         self.capability_meta: Json = {"keepSeconds": registry.limits.keep_seconds}
         self.disconnect: Callable[[str], None] = lambda _: None
         """Ends the connection with a reason; set by `Hub.serve`."""
