@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     ResumeSession = v1.LoadSessionRequest | v1.ResumeSessionRequest | v2.ResumeSessionRequest
     ListSessions = v1.ListSessionsRequest | v2.ListSessionsRequest
     SetProvider = v1.SetProviderRequest | v2.SetProviderRequest
-    DisableProvider = v1.DisableProviderRequest | v2.DisableProviderRequest
-    SetTitle = v1.SetSessionTitleRequest | v2.SetSessionTitleRequest
 
     Json = dict[str, JsonValue]
     """A result in plain JSON, from which each version of ACP makes its own model."""
