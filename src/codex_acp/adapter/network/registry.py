@@ -79,7 +79,7 @@ class Registry:
             idle = (s for s in self.sessions.values() if s.client is None and not s.busy)
             session = next((each for each in idle if each.owner in over_share), None)
             if session is None:
-                yours = " of yours" if count < limits.sessions else ""
+                yours = " of yours" if count < limits.sessions else ""  # else: of all owners
                 msg = f"{count} sessions{yours} are open on this server; close one first"
                 raise RpcError(OVERLOADED, msg)
             await self.end(session)

@@ -174,12 +174,12 @@ class SessionOpener:
     ) -> OpeningResult:
         """Open a session with a new thread, or with a copy of the thread ``source``."""
         params, restore = self.with_defaults(setup.params), None
-        how: How = "new" if source is None else "fork"
+        how: How
         if source is None:
-            method = "thread/start"
+            how, method = "new", "thread/start"
             params, restore = opening(params, config_read)
         else:
-            method = "thread/fork"
+            how, method = "fork", "thread/fork"
             params |= {"threadId": source, "excludeTurns": True}
         directory = self._config.opening(codex, setup.cwd, config_read)
         with self._sessions.opening():
