@@ -33,7 +33,6 @@ async def test_a_new_session_has_all_options_and_codex_was_asked_to_change_nothi
         ]  # fmt: skip
         assert answer["modes"]["currentModeId"] == "configured"
         assert bench.asked("thread/settings/update") == []
-        assert bench.asked("config/read") == [], "thread/start has told what is configured"
 
 
 async def test_the_lists_of_a_connection_are_asked_for_once() -> None:
@@ -128,7 +127,7 @@ async def test_a_cursor_that_repeats_ends_the_list() -> None:
         assert len(by_id(answer["configOptions"])["model"]["options"]) == 4
 
 
-async def test_a_loaded_session_reads_the_configuration_to_know_what_is_configured() -> None:
+async def test_a_loaded_session_has_from_the_configuration_what_is_configured() -> None:
     back = taken()
     async with ConfigBench(*LISTS, *back) as bench:
         answer = await bench.open(started(approvalPolicy="never", sandbox=FULL), how="load")
