@@ -17,11 +17,7 @@ from codex_acp.adapter.sessions.model_route import configuration
 from codex_acp.adapter.sessions.opener import OpeningResult, SessionOpener, Setup
 from codex_acp.adapter.sessions.opening_errors import not_open, refused_call, unknown_session
 from codex_acp.adapter.sessions.session_locks import acquire_within
-from codex_acp.adapter.sessions.stored_threads import (
-    exists,
-    raise_if_open_elsewhere,
-    stored_thread,
-)
+from codex_acp.adapter.sessions.stored_threads import raise_if_open_elsewhere, stored_thread
 from codex_acp.errors import CodexAcpError, ErrorReply, RpcError
 from codex_acp.jsonrpc.message import INVALID_PARAMS, JsonValue
 from codex_acp.mapping.agent import META_KEY
@@ -175,7 +171,7 @@ class SessionMethods:
             await codex.call_raw("thread/delete", {"threadId": session_id})
         except ErrorReply as error:
             await raise_if_open_elsewhere(codex, session_id, error)
-            if await exists(codex, session_id):
+            if await stored_thread(codex, session_id) is not None:
                 raise refused_call("Codex could not delete the session", error) from error
             logger.info("session %s, to be deleted, is not there: %s", session_id, error.message)
 
@@ -190,7 +186,7 @@ class SessionMethods:
         try:
             await codex.call_raw("thread/name/set", {"threadId": session_id, "name": title})
         except ErrorReply as error:
-            if not await exists(codex, session_id):
+            if await stored_thread(codex, session_id) is None:
                 raise unknown_session(session_id, error.message) from error
             raise refused_call("Codex could not name the session", error) from error
         return {"title": title}
@@ -239,7 +235,7 @@ class SessionMethods:
             return StateChanged("idle", background=())
         if above is not None:
             return above.sub_agents.state(known)
-        if not await exists(await self._opener.codex(), known):
+        if await stored_thread(await self._opener.codex(), known) is None:
             raise unknown_session(session_id)
         return None
 

@@ -100,6 +100,8 @@ class SessionOpener:
 
     def __init__(self, app_server: AppServer, sessions: Sessions, config: Config) -> None:
         self._app_server = app_server
+        self.codex = app_server.connection
+        """Returns the newest connection to Codex, started if needed. Raises RpcError -32603."""
         self._sessions = sessions
         self._config = config
         self.login: LoginCheck = LoginCheck()
@@ -111,10 +113,6 @@ class SessionOpener:
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._openings: dict[str, list[CancelScope]] = {}
         """Id of a stored session → scopes of its openings, also of those that wait for the lock."""
-
-    async def codex(self) -> AppServerConnection:
-        """Return the newest connection to Codex, started if needed. Raises RpcError -32603."""
-        return await self._app_server.connection()
 
     async def _prepare(self, setup: Setup) -> tuple[AppServerConnection, Setup, JsonValue]:
         """Return a connection, the setup to use, and Codex's configuration of the directory (None

@@ -27,15 +27,10 @@ async def stored_thread(codex: AppServerConnection, session_id: str) -> dict[str
     return object_at(result, "thread")
 
 
-async def exists(codex: AppServerConnection, session_id: str) -> bool:
-    """Return whether Codex has stored the thread. Raises TransportError."""
-    return await stored_thread(codex, session_id) is not None
-
-
 async def may_exist(codex: AppServerConnection, session_id: str) -> bool:
     """Return whether Codex has stored the thread; True if Codex does not answer."""
     try:
-        return await exists(codex, session_id)
+        return await stored_thread(codex, session_id) is not None
     except (TransportError, NotAnswered):
         return True
 
