@@ -24,7 +24,7 @@ import re
 import shlex
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from contextlib import suppress
+from concurrent.futures import Future, InvalidStateError
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
@@ -538,7 +538,7 @@ class ParkedApproval:
     ended, or Codex has settled the request itself.
     """
 
-    __slots__ = ("_answer", "_loop", "_unanswered", "id", "question")
+    __slots__ = ("_answer", "id", "question")
 
     def __init__(self, question: ApprovalQuestion) -> None:
         import secrets  # not for a program that parks nothing
@@ -546,9 +546,7 @@ class ParkedApproval:
         self.id: str = secrets.token_urlsafe(12)
         """An id for the program's own records, which nobody can guess."""
         self.question: ApprovalQuestion = question
-        self._loop = asyncio.get_running_loop()
-        self._answer: asyncio.Future[Decision] = self._loop.create_future()
-        self._unanswered = [None]  # the first answer pops the item: atomic across threads
+        self._answer: Future[Decision] = Future()
 
     def __repr__(self) -> str:
         state = "open" if self.is_open else "over"
@@ -557,7 +555,7 @@ class ParkedApproval:
     @property
     def is_open(self) -> bool:
         """Return whether an answer still counts."""
-        return bool(self._unanswered)
+        return not self._answer.done()
 
     def allow(self, grant: Grant | None = None) -> bool:
         """Let the action run, by default once. Raises MisuseError for a grant not offered."""
@@ -573,27 +571,12 @@ class ParkedApproval:
 
     async def decision(self) -> Decision:
         """Wait for the answer; if the wait is cancelled, no later answer counts."""
-        try:
-            return await self._answer
-        finally:
-            self._close()
+        return await asyncio.wrap_future(self._answer)
 
     def _settle(self, decision: Decision) -> bool:
-        if not self._close():
-            return False
-        with suppress(RuntimeError):  # the loop is closed because the program ends
-            self._loop.call_soon_threadsafe(self._set, decision)
-        return True
-
-    def _set(self, decision: Decision) -> None:
-        if not self._answer.done():
-            self._answer.set_result(decision)
-
-    def _close(self) -> bool:
-        """Close the approval; return whether it was open: True once, also across threads."""
         try:
-            self._unanswered.pop()
-        except IndexError:
+            self._answer.set_result(decision)
+        except InvalidStateError:  # answered, or the wait was cancelled
             return False
         return True
 
