@@ -10,6 +10,7 @@ import contextvars
 import inspect
 import logging
 import threading
+from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
@@ -94,12 +95,7 @@ def is_async(callback: Callable[..., Any]) -> bool:
 
 async def _in_thread(callback: Callable[[Any], Any], argument: object) -> Any:
     """Call ``callback`` in a daemon thread: if it never returns, the program can still end."""
-    loop = asyncio.get_running_loop()
-    outcome: asyncio.Future[tuple[Any, BaseException | None]] = loop.create_future()
-
-    def settle(value: object, error: BaseException | None) -> None:
-        if not outcome.done():
-            outcome.set_result((value, error))
+    outcome: Future[tuple[Any, BaseException | None]] = Future()
 
     def run() -> None:
         value, error = None, None
@@ -107,12 +103,12 @@ async def _in_thread(callback: Callable[[Any], Any], argument: object) -> Any:
             value = callback(argument)
         except BaseException as raised:  # noqa: BLE001 - raised again where it is awaited
             error = raised
-        with suppress(RuntimeError):  # the loop may be closed by now
-            loop.call_soon_threadsafe(settle, value, error)
+        with suppress(InvalidStateError):  # nobody waits any more
+            outcome.set_result((value, error))
 
     context = contextvars.copy_context()
     threading.Thread(target=context.run, args=(run,), name="a callback", daemon=True).start()
-    value, error = await outcome
+    value, error = await asyncio.wrap_future(outcome)
     if error is not None:
         raise error
     return value
