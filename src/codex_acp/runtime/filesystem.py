@@ -16,8 +16,10 @@ import stat
 import sys
 import threading
 from collections import deque
+from concurrent.futures import Future, InvalidStateError
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
@@ -251,29 +253,21 @@ class FileThreads:
         """
         loop = asyncio.get_running_loop()
         abandoned = threading.Event()
-        done: asyncio.Future[T] = loop.create_future()
+        done: Future[T] = Future()
 
         def check() -> None:
             if abandoned.is_set():
                 raise RpcError(INTERNAL_ERROR, "nobody waits for it any more")
 
-        def settle(result: T | None, error: Exception | None) -> None:
-            self._slots.release()
-            if done.done():
-                return
-            if error is None:
-                done.set_result(result)  # type: ignore[arg-type]  # None only with an error
-            else:
-                done.set_exception(error)
-
         def call() -> None:
-            result, failure = None, None
             try:
-                result = work(check)
+                settle = partial(done.set_result, work(check))
             except Exception as error:  # noqa: BLE001 - `run` raises it
-                failure = error
+                settle = partial(done.set_exception, error)
+            with suppress(InvalidStateError):  # nobody waits any more
+                settle()
             with suppress(RuntimeError):  # the loop is closed
-                loop.call_soon_threadsafe(settle, result, failure)
+                loop.call_soon_threadsafe(self._slots.release)
 
         try:
             with anyio.fail_after(self._seconds):
@@ -286,7 +280,7 @@ class FileThreads:
                     raise
                 # A daemon, so that a thread that hangs does not keep the program from ending.
                 threading.Thread(target=call, name="acp file", daemon=True).start()
-                return await done
+                return await asyncio.wrap_future(done)
         except TimeoutError:
             message = f"it took longer than {self._seconds:g} seconds and was given up"
             raise RpcError(INTERNAL_ERROR, message) from None
