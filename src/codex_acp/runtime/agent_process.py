@@ -40,7 +40,7 @@ from codex_acp.transport.outbox import ReadingGate
 from codex_acp.transport.shielding import finish, shielded
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterator
+    from collections.abc import Awaitable, Callable, Coroutine, Iterator
 
     from codex_acp.acp import AgentFeatures
     from codex_acp.acp.types import InitializeResponse
@@ -306,23 +306,18 @@ class AgentProcess:
             self._note_end()
             self._started.exception()  # mark it as retrieved: `start` may have been cancelled
 
-    async def _until_stopped(self, wait: Callable[[], Awaitable[None]]) -> None:
+    async def _until_stopped(self, wait: Callable[[], Coroutine[object, object, None]]) -> None:
         """Call ``wait``; cancel the call when `_stop` is set."""
-        async with anyio.create_task_group() as tasks:
-
-            async def stop() -> None:
-                await self._stop.wait()
-                tasks.cancel_scope.cancel()
-
-            tasks.start_soon(stop)
-            error: Exception | None = None
-            try:
-                await wait()
-            except Exception as raised:  # noqa: BLE001 - raised below, not as an ExceptionGroup
-                error = raised
-            tasks.cancel_scope.cancel()
-        if error is not None:
-            raise error
+        waiting = asyncio.create_task(wait())
+        stopping = asyncio.create_task(self._stop.wait())
+        try:
+            await asyncio.wait({waiting, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            waiting.cancel()
+            stopping.cancel()
+            await asyncio.wait({waiting, stopping})
+        if not waiting.cancelled():
+            waiting.result()
 
     async def _initialize(self) -> None:
         seconds = self.spec.start_seconds
