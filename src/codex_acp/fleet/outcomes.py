@@ -158,33 +158,33 @@ def outcome_from_json(value: object, path: Path) -> Outcome:
     if not isinstance(value, dict) or value.get("version") != VERSION:
         msg = f"{path} is no outcome that this version can read; update codex-acp-sdk"
         raise OutDirectoryError(msg)
-    found = cast("Mapping[str, Any]", value)
+    written = cast("Mapping[str, Any]", value)
     try:
-        members = {attribute: found[name] for attribute, name in _JSON_NAMES_OF_OUTCOME.items()}
-        usage = found["usage"]
+        members = {attribute: written[name] for attribute, name in _JSON_NAMES_OF_OUTCOME.items()}
+        usage = written["usage"]
         optional = [name for name in _OPTIONAL if members[name] is not None]
         texts = ("id", "text", "agent", "digest", *optional)
         members |= {name: _checked_text(members[name]) for name in texts}
         members |= {
             "asked": int(members["asked"]),
             "allowed": int(members["allowed"]),
-            "status": _checked_literal(Status, found["status"]),
-            "reason": _checked_literal(Reason, found["reason"]),
+            "status": _checked_literal(Status, written["status"]),
+            "reason": _checked_literal(Reason, written["reason"]),
             "usage": Usage(
                 int(usage["total"]), int(usage["input"]), int(usage["output"]), usage["counted"]
             ),
-            "attempts": tuple(map(_attempt_from_json, found["attempts"])),
+            "attempts": tuple(map(_attempt_from_json, written["attempts"])),
         }
         return Outcome(**members, path=path, earlier=True)
     except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise OutDirectoryError(f"{path} holds a malformed outcome: {error}") from error
 
 
-def _attempt_from_json(found: Mapping[str, Any]) -> Attempt:
-    members = {attribute: found[name] for attribute, name in _JSON_NAMES_OF_ATTEMPT.items()}
+def _attempt_from_json(written: Mapping[str, Any]) -> Attempt:
+    members = {attribute: written[name] for attribute, name in _JSON_NAMES_OF_ATTEMPT.items()}
     optional = [name for name in ("message", "worker", "session_id") if members[name] is not None]
     members |= {name: _checked_text(members[name]) for name in (*optional, "started", "reason")}
-    members["seconds"] = float(found["seconds"])
+    members["seconds"] = float(written["seconds"])
     return Attempt(**members)
 
 
@@ -423,12 +423,12 @@ def _claim(folder: Path, *, resume: bool) -> str:
     """Return the fleet id of an output directory; a directory that is empty gets an id."""
     manifest = folder / "fleet.json"
     try:
-        found: Any = read_json(manifest)
-        version, fleet_id = found["version"], found["id"]
+        content: Any = read_json(manifest)
+        version, fleet_id = content["version"], content["id"]
     except FileNotFoundError:
         fleet_id = uuid.uuid4().hex
-        content = json.dumps({"version": DIRECTORY_VERSION, "id": fleet_id}) + "\n"
-        write_private(manifest, content.encode())
+        text = json.dumps({"version": DIRECTORY_VERSION, "id": fleet_id}) + "\n"
+        write_private(manifest, text.encode())
         return fleet_id
     except (ValueError, KeyError, TypeError) as error:
         raise OutDirectoryError(f"{manifest} is damaged: {error}") from error

@@ -98,26 +98,26 @@ def parse_tasks(data: bytes, *, ask: FleetPolicy | None = None) -> tuple[list[Ta
 
 def _json_object(line: bytes) -> dict[str, Any]:
     try:
-        found: Any = json.loads(line.decode())
+        members: Any = json.loads(line.decode())
     except UnicodeDecodeError as error:
         raise _InvalidLine(f"it is not UTF-8: {error.reason} at byte {error.start + 1}") from None
     except json.JSONDecodeError as error:
         raise _InvalidLine(f"it is not JSON: {error.msg} at column {error.colno}") from None
     except (ValueError, RecursionError) as error:
         raise _InvalidLine(f"it is not JSON: {error}") from None
-    if not isinstance(found, dict):
+    if not isinstance(members, dict):
         raise _InvalidLine("it is not an object")
-    return found
+    return members
 
 
 def _parse_task(line: bytes, ask: FleetPolicy | None) -> Task:
-    found = _json_object(line)
-    for key in found:
+    members = _json_object(line)
+    for key in members:
         if key not in KEYS:
             near = difflib.get_close_matches(key, KEYS, 1, 0.5)
             help_ = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(KEYS)}"
             raise _InvalidLine(f"there is no key {key!r}; {help_}")
-    fields = {key: value for key, value in found.items() if value is not None}
+    fields = {key: value for key, value in members.items() if value is not None}
     for name in ("id", "prompt"):
         if name not in fields:
             raise _InvalidLine(f"it has no {name!r}")

@@ -94,9 +94,9 @@ def read_text(
         # O_NONBLOCK: if the file has become a FIFO, do not wait for its writer.
         fd = os.open(name, os.O_RDONLY | os.O_NONBLOCK | FOLLOW_NOTHING, dir_fd=folder)
         stack.callback(os.close, fd)
-        found = os.fstat(fd)
-        _must_be_regular(found, path)
-        chunks = _chunks(fd, found.st_size, check)
+        status = os.fstat(fd)
+        _must_be_regular(status, path)
+        chunks = _chunks(fd, status.st_size, check)
         data = _lines(chunks, line, limit, size_limit, path)
     try:
         return data.decode()
@@ -135,12 +135,12 @@ def _os_errors_as_rpc(path: str) -> Iterator[None]:
         raise RpcError(INVALID_PARAMS, f"{path!r} is no path") from None
 
 
-def _must_be_regular(found: os.stat_result, path: str) -> None:
+def _must_be_regular(status: os.stat_result, path: str) -> None:
     virtual: set[int] = set()
     for name in VIRTUAL if sys.platform == "linux" else ():
         with suppress(OSError):
             virtual.add(Path(name).stat().st_dev)
-    if not stat.S_ISREG(found.st_mode) or found.st_dev in virtual:
+    if not stat.S_ISREG(status.st_mode) or status.st_dev in virtual:
         raise RpcError(INVALID_PARAMS, f"{path} is not a regular file")
 
 
@@ -193,13 +193,13 @@ def _mode_of(folder: int, name: str, path: str) -> int | None:
     Without setuid and setgid: a file of an agent must not run with another user's rights.
     """
     try:
-        found = os.stat(name, dir_fd=folder, follow_symlinks=False)
+        status = os.stat(name, dir_fd=folder, follow_symlinks=False)
     except FileNotFoundError:
         return None
-    _must_be_regular(found, path)
+    _must_be_regular(status, path)
     if not os.access(name, os.W_OK, dir_fd=folder):  # a rename would ignore its permissions
         raise RpcError(INTERNAL_ERROR, f"{path}: it is read-only")
-    return found.st_mode & _PERMISSIONS
+    return status.st_mode & _PERMISSIONS
 
 
 def _replace(

@@ -388,9 +388,9 @@ def _has_failed(start: asyncio.Task[AgentProcess]) -> bool:
 def _absolute(path: str | os.PathLike[str]) -> str:
     """Make a path absolute without resolving links: the agent may know it by the link's name."""
     try:
-        found = os.path.abspath(os.fspath(path))  # noqa: PTH100 - Path.absolute leaves ``..`` in
-        found.encode()
-        return found
+        absolute = os.path.abspath(os.fspath(path))  # noqa: PTH100 - Path.absolute keeps ``..``
+        absolute.encode()
+        return absolute
     except UnicodeEncodeError as error:
         message = (
             f"the name of the working directory {error.object!r} is not UTF-8: no agent takes it"

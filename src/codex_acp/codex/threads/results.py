@@ -104,8 +104,8 @@ def turn_of(event: ServerNotification) -> str | None:
     if isinstance(event, notifications.UnknownNotification):
         params = event.params if isinstance(event.params, dict) else {}
         turn = params.get("turn")
-        found = turn.get("id") if isinstance(turn, dict) else params.get("turnId")
+        turn_id = turn.get("id") if isinstance(turn, dict) else params.get("turnId")
     else:
         turn = getattr(event.params, "turn", None)
-        found = getattr(event.params, "turn_id", None) if turn is None else turn.id
-    return found if isinstance(found, str) else None
+        turn_id = getattr(event.params, "turn_id", None) if turn is None else turn.id
+    return turn_id if isinstance(turn_id, str) else None
