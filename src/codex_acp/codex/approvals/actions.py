@@ -352,18 +352,18 @@ class ActionIds(Generic[K]):
         """Enter a request. If it collides, it is not entered, and the caller must decline it."""
         new = _Entry(key, approval, place_of(approval), turn_id)
         others = [entry for entry in self._entries if _collide(entry, new)]
-        shared = (new.place.thread_id, new.place.answer_id)
+        shared_id = (new.place.thread_id, new.place.answer_id)
         item = getattr(approval, "item", None)
         item_differs = item is not None and has_item(approval) and not same_action(approval, item)
-        if not others and shared not in self._barred and not item_differs:
+        if not others and shared_id not in self._barred and not item_differs:
             self._entries.append(new)
             return None
-        return self._fail_closed(others, shared, turn_id)
+        return self._fail_closed(others, shared_id, turn_id)
 
     def note_declined(self, request: server_requests.ServerRequest) -> Collision[K] | None:
         """Note a request that was declined without an entry: entries with its id fail closed."""
-        shared = answer_id_of(request)
-        others = [e for e in self._entries if (e.place.thread_id, e.place.answer_id) == shared]
+        shared_id = answer_id_of(request)
+        others = [e for e in self._entries if (e.place.thread_id, e.place.answer_id) == shared_id]
         return self._fail_closed(others, None, others[0].turn_id) if others else None
 
     def note_allowed(self, key: K) -> None:
@@ -394,9 +394,9 @@ class ActionIds(Generic[K]):
         """Apply one notification; return a collision if it reports another action than shown."""
         match event:
             case notifications.ItemStartedEvent(params=started):
-                return self._compare(started.thread_id, started.turn_id, started.item)
+                return self._fail_unlike(started.thread_id, started.turn_id, started.item)
             case notifications.ItemCompletedEvent(params=done):
-                collision = self._compare(done.thread_id, done.turn_id, done.item, ended=True)
+                collision = self._fail_unlike(done.thread_id, done.turn_id, done.item, ended=True)
                 self._entries = [
                     entry
                     for entry in self._entries
@@ -411,7 +411,7 @@ class ActionIds(Generic[K]):
                 self._end_turns(closed.thread_id, None)
         return None
 
-    def _compare(
+    def _fail_unlike(
         self, thread_id: str, turn_id: str, item: models.ThreadItem, *, ended: bool = False
     ) -> Collision[K] | None:
         """Fail the entries of ``item`` closed that were shown as another action. Pending entries of
@@ -426,13 +426,14 @@ class ActionIds(Generic[K]):
         return self._fail_closed(others, None, turn_id) if others else None
 
     def _fail_closed(
-        self, others: list[_Entry[K]], shared: tuple[str, str] | None, turn_id: str
+        self, others: list[_Entry[K]], shared_id: tuple[str, str] | None, turn_id: str
     ) -> Collision[K]:
+        """Remove the entries ``others``, and bar the id that they share until the turn ends."""
         for entry in others:
             self._entries.remove(entry)
-            shared = shared or (entry.place.thread_id, entry.place.answer_id)
-        if shared is not None:
-            self._barred[shared] = turn_id
+            shared_id = shared_id or (entry.place.thread_id, entry.place.answer_id)
+        if shared_id is not None:
+            self._barred[shared_id] = turn_id
         return Collision(
             tuple(entry.key for entry in others if not entry.allowed),
             tuple(entry.key for entry in others if entry.allowed),
@@ -451,7 +452,7 @@ class ActionIds(Generic[K]):
             if not (entry.allowed and is_over(entry.place.thread_id, entry.turn_id))
         ]
         self._barred = {
-            shared: turn for shared, turn in self._barred.items() if not is_over(shared[0], turn)
+            key: turn for key, turn in self._barred.items() if not is_over(key[0], turn)
         }
 
     def _entries_of(self, key: K) -> list[_Entry[K]]:

@@ -84,6 +84,7 @@ class AnswerBound:
             timeout.reschedule(loop.time())
 
         def check() -> None:
+            """Give up a short call; for a long one, find out whether the server still answers."""
             nonlocal timer, presence_id
             if method not in MAY_TAKE_LONG or self.silent:
                 give_up()
