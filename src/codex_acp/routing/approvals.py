@@ -227,23 +227,19 @@ def _title(approval: classes.ApprovalRequest, looks: Looks) -> tuple[str, CallKi
         case classes.LegacyCommandApproval(request=legacy):
             command = _command(approval, shlex.join(legacy.params.command) or _NO_COMMAND, looks)
             return f"Run: {command}", "execute"
-        case classes.FileChangeApproval(request=asked):
-            return _files_title(approval, looks, asked.params.grant_root), "edit"
-        case classes.LegacyPatchApproval(request=patch):
-            return _files_title(approval, looks, patch.params.grant_root), "edit"
+        case classes.FileChangeApproval() | classes.LegacyPatchApproval():
+            title = changes_title(_changes(approval, looks), shown_path, listed)
+            root = approval.request.params.grant_root
+            if root is not None:
+                place = f"{shown_path(root)}{place_notes(looks, root)}"
+                title = f"{title}, and from now on write below {place}"
+            return title, "edit"
         case classes.PermissionsApproval():
             return f"Give the turn permissions: {_permissions(approval, looks)}", "other"
         case classes.McpToolApproval(item=call) | classes.McpToolQuestion(item=call):
             return f"{inline(server_of(call))}: call {inline(call.tool)}", "other"
         case _:
             assert_never(approval)
-
-
-def _files_title(approval: classes.ApprovalRequest, looks: Looks, root: str | None) -> str:
-    title = changes_title(_changes(approval, looks), shown_path, listed)
-    if root is None:
-        return title
-    return f"{title}, and from now on write below {shown_path(root)}{place_notes(looks, root)}"
 
 
 def _command(approval: classes.ApprovalRequest, command: str, looks: Looks) -> str:

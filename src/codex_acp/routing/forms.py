@@ -249,13 +249,10 @@ def _property(name: str, source: models.McpElicitationPrimitiveSchema) -> Field:
             models.McpElicitationUntitledSingleSelectEnumSchema()
             | models.McpElicitationTitledSingleSelectEnumSchema()
             | models.McpElicitationLegacyTitledEnumSchema()
-        ):
-            field = _single_choice(where, source)
-        case (
-            models.McpElicitationUntitledMultiSelectEnumSchema()
+            | models.McpElicitationUntitledMultiSelectEnumSchema()
             | models.McpElicitationTitledMultiSelectEnumSchema()
         ):
-            field = _several_choices(where, source)
+            field = _choice_field(where, source)
         case _:
             assert_never(source)
     # A default is only a suggestion: it is left out if it does not fit, or if a person would send
@@ -328,25 +325,25 @@ def _require_order(
 # --- choices -----------------------------------------------------------------------------------
 
 
-def _single_choice(where: str, source: SingleSelect) -> Field:
-    field: Field = {"type": "string"}
+def _choice_field(where: str, source: SingleSelect | MultiSelect) -> Field:
+    """Return a field for one choice or several. Choices have titles if the source has some, or if a
+    value is not fully visible."""
     choices = _choices(where, source)
-    if _need_titles(source, choices):
-        field["oneOf"] = enum_options(choices)
-    else:
-        field["enum"] = [choice.const for choice in choices]
-    return field
-
-
-def _several_choices(where: str, source: MultiSelect) -> Field:
-    choices = _choices(where, source)
+    values = [choice.const for choice in choices]
+    bare = isinstance(
+        source,
+        models.McpElicitationUntitledSingleSelectEnumSchema
+        | models.McpElicitationUntitledMultiSelectEnumSchema,
+    )
+    titled = None if bare and all(map(is_plain, values)) else enum_options(choices)
+    if isinstance(source, SingleSelect):
+        if titled is None:
+            return {"type": "string", "enum": values}
+        return {"type": "string", "oneOf": titled}
     _require_order(where, "minItems", source.min_items, "maxItems", source.max_items)
     _require_order(where, "minItems", source.min_items, "number of choices", len(choices))
     field: Field = {"type": "array"}
-    if _need_titles(source, choices):
-        field["items"] = {"anyOf": enum_options(choices)}
-    else:
-        field["items"] = {"type": "string", "enum": [choice.const for choice in choices]}
+    field["items"] = {"type": "string", "enum": values} if titled is None else {"anyOf": titled}
     if source.min_items is not None:
         field["minItems"] = source.min_items
     if source.max_items is not None:
@@ -378,13 +375,3 @@ def _choices(where: str, source: SingleSelect | MultiSelect) -> tuple[FormChoice
     if not choices:
         raise LossError(f"{where} offers nothing to choose from")
     return choices
-
-
-def _need_titles(source: SingleSelect | MultiSelect, choices: tuple[FormChoice, ...]) -> bool:
-    """Return whether choices need titles: the source has some, or a value is not fully visible."""
-    bare = isinstance(
-        source,
-        models.McpElicitationUntitledSingleSelectEnumSchema
-        | models.McpElicitationUntitledMultiSelectEnumSchema,
-    )
-    return not bare or not all(is_plain(choice.const) for choice in choices)
