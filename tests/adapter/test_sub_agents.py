@@ -13,7 +13,7 @@ from codex_acp.codex._generated.models import CollabAgentToolCallThreadItem, Tur
 from codex_acp.jsonrpc.message import JsonValue
 from codex_acp.mapping.events import Notice, StateChanged, SubAgentChanged
 from codex_acp.mapping.state import SessionState, SubAgent
-from codex_acp.mapping.sub_agents import MAX_SHOWN, MORE_THAN_SHOWN, named_by
+from codex_acp.mapping.sub_agents import MAX_SHOWN, MORE_THAN_SHOWN, agents_named_by
 from codex_acp.testing.app_server_script import turn_object
 
 
@@ -220,4 +220,4 @@ async def test_another_client_is_told_of_those_that_there_are() -> None:
     ],
 )
 def test_what_names_nobody_names_nobody(item: JsonValue) -> None:
-    assert list(named_by("root", item)) == []
+    assert list(agents_named_by("root", item)) == []

@@ -17,7 +17,7 @@ from types import SimpleNamespace
 from typing import Any, Final, NamedTuple
 from unittest.mock import patch
 
-from codex_acp.mapping.sub_agents import named_by
+from codex_acp.mapping.sub_agents import agents_named_by
 from tests.sent_to_clients.codex import PlayedCodex
 from tests.sent_to_clients.conversation import Conversation, Json
 from tests.sent_to_clients.stage import MAIN, Stage
@@ -144,7 +144,7 @@ def _below(conversation: Conversation) -> list[list[Json]]:
     agents = [
         agent.thread_id
         for entry in conversation.history
-        for agent in named_by(MAIN, entry["item"])
+        for agent in agents_named_by(MAIN, entry["item"])
         if agent.thread_id != MAIN
     ]
     return [

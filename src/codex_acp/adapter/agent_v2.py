@@ -24,7 +24,7 @@ from codex_acp.jsonrpc.message import (
 )
 from codex_acp.mapping.session_setup import simple_thread_params
 from codex_acp.mapping.v2 import handshake
-from codex_acp.mapping.v2.handshake import command, option
+from codex_acp.mapping.v2.handshake import command_json, config_option_json
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -120,12 +120,12 @@ class AgentInV2(CommonMethods):
             async with asyncio.timeout(COMMANDS_SECONDS):
                 commands = await self._agent.agent_of(session_id).commands(session_id)
             if commands is not None:
-                answer["availableCommands"] = [command(each) for each in commands]
+                answer["availableCommands"] = [command_json(each) for each in commands]
         return answer
 
     def _options(self, session_id: str) -> Json:
         options = self._agent.agent_of(session_id).config.options(session_id)
-        return {"configOptions": [option(each) for each in options]}
+        return {"configOptions": [config_option_json(each) for each in options]}
 
     async def session_status(self, request: v2.SessionStatusRequest) -> Any:
         from codex_acp.mapping.session import state_of
@@ -154,7 +154,7 @@ class AgentInV2(CommonMethods):
         session_id, config_id, value = option_and_value(request)
         agent = self._agent.agent_of(session_id)
         options = await agent.set_config_option(session_id, config_id, value)
-        answer = {"configOptions": [option(each) for each in options]}
+        answer = {"configOptions": [config_option_json(each) for each in options]}
         return self._answer("SetSessionConfigOption", answer)
 
     # Prompts.

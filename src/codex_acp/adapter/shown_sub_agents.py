@@ -36,8 +36,8 @@ from codex_acp.mapping.sub_agents import (
     MAX_SHOWN,
     MORE_THAN_SHOWN,
     SubAgentNotes,
+    agents_named_by,
     event_in_child,
-    named_by,
 )
 from codex_acp.wire.codec import plain
 from codex_acp.wire.model import UnknownVariant
@@ -293,7 +293,7 @@ class SubAgentHistories:
             item, models.CollabAgentToolCallThreadItem | models.SubAgentActivityThreadItem
         ):
             return
-        for agent in named_by(thread_id, plain(item)):
+        for agent in agents_named_by(thread_id, plain(item)):
             known = self.agents.get(agent.thread_id)
             if known is not None:
                 known.title = known.title or agent.title

@@ -87,7 +87,7 @@ class SessionCommands:
         Raises RpcError -32602 for invalid arguments of a command.
         """
         first = prompt[0] if prompt else None
-        if not isinstance(first, TextBlock) or not names.may_need_lists(first.text):
+        if not isinstance(first, TextBlock) or not names.may_name_command(first.text):
             return None
         with suppress(TimeoutError):
             async with asyncio.timeout(LIST_SECONDS):

@@ -16,7 +16,7 @@ from codex_acp._json import text_at, value_at
 from codex_acp.adapter.prompts.turn_events import item_of
 from codex_acp.mapping.events import StateChanged
 from codex_acp.mapping.state import SessionState, SubAgent
-from codex_acp.mapping.sub_agents import MAX_SHOWN, MORE_THAN_SHOWN, NAMING, named_by
+from codex_acp.mapping.sub_agents import MAX_SHOWN, MORE_THAN_SHOWN, NAMING, agents_named_by
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -99,7 +99,7 @@ class SubAgents:
     def find_named(self, thread_id: str, method: str, params: JsonValue) -> None:
         """Follow the sub-agents that a notification of the session or of a sub-agent names."""
         if method in NAMING:
-            for agent in named_by(thread_id, value_at(params, "item")):
+            for agent in agents_named_by(thread_id, value_at(params, "item")):
                 self._add(agent)
 
     def note_event(self, event: SessionEvent) -> None:

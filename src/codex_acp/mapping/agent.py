@@ -110,7 +110,8 @@ def auth_methods(capabilities: JsonValue, ways: LoginWays) -> list[JsonValue]:
 def _run_in_terminal(
     args: tuple[str, ...], command: tuple[str, ...], by_type: bool
 ) -> dict[str, JsonValue]:
-    """Return the members of a method that runs in a terminal, ``by_type`` or by its ``command``."""
+    """Return the members of a method that runs in a terminal. ``by_type``: the client adds ``args``
+    to this agent's command line. ``command``: that command line, for an older client."""
     members: dict[str, JsonValue] = {}
     if by_type:
         members |= {"args": [*args], "type": "terminal"}

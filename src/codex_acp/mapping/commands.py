@@ -100,7 +100,7 @@ def built_in_name(name: str) -> str | None:
     return folded if folded in _RESERVED else None
 
 
-def may_need_lists(text: str) -> bool:
+def may_name_command(text: str) -> bool:
     """Return whether a prompt may name a command or a skill."""
     return text.lstrip().startswith("/") or _SKILL.search(text) is not None
 
@@ -121,7 +121,7 @@ def simple_prompt(params: JsonValue) -> tuple[str, list[TextBlock]] | None:
         if not isinstance(text, str):
             return None
         blocks.append(TextBlock(text))
-    return None if may_need_lists(blocks[0].text) else (session_id, blocks)
+    return None if may_name_command(blocks[0].text) else (session_id, blocks)
 
 
 def simple_turn_params(

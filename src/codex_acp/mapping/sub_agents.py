@@ -46,7 +46,7 @@ _ROOT: Final = "root"
 """The first name in the path of every agent: the session's own thread."""
 
 
-def named_by(thread_id: str, item: JsonValue) -> Iterator[SubAgent]:
+def agents_named_by(thread_id: str, item: JsonValue) -> Iterator[SubAgent]:
     """Yield the sub-agents that an item of the thread names, with what it says about them."""
     if not isinstance(item, dict):
         return

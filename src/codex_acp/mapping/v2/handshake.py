@@ -89,18 +89,18 @@ def _auth_method(method: dict[str, JsonValue]) -> JsonValue:
     return {"type": "agent", **rest, "methodId": method["id"]}
 
 
-def command(offered: Command) -> dict[str, JsonValue]:
+def command_json(command: Command) -> dict[str, JsonValue]:
     """Return ``AvailableCommand``."""
     written: dict[str, JsonValue] = {
         "type": "command",
-        "name": offered.name,
-        "description": offered.description,
+        "name": command.name,
+        "description": command.description,
     }
-    if offered.hint is not None:
-        written["input"] = {"type": "text", "hint": offered.hint}
+    if command.hint is not None:
+        written["input"] = {"type": "text", "hint": command.hint}
     return written
 
 
-def option(offered: Option) -> dict[str, JsonValue]:
+def config_option_json(option: Option) -> dict[str, JsonValue]:
     """Return ``SessionConfigOption``."""
-    return option_json(offered, "configId", "groupId")
+    return option_json(option, "configId", "groupId")

@@ -22,7 +22,7 @@ from codex_acp.mapping import events
 from codex_acp.mapping.content import write_locations
 from codex_acp.mapping.session import shared_update, state_of
 from codex_acp.mapping.v2.content import block_of, content_of
-from codex_acp.mapping.v2.handshake import command, option
+from codex_acp.mapping.v2.handshake import command_json, config_option_json
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -152,10 +152,10 @@ def _as_json(event: _Rare) -> dict[str, Any]:
             plan = {"type": "items", "planId": event.plan_id, "entries": entries}
             return {"sessionUpdate": "plan_update", "plan": plan}
         case events.CommandsChanged():
-            commands = [*map(command, event.commands)]
+            commands = [*map(command_json, event.commands)]
             return {"sessionUpdate": "available_commands_update", "availableCommands": commands}
         case events.OptionsChanged():
-            options = [*map(option, event.options)]
+            options = [*map(config_option_json, event.options)]
             return {"sessionUpdate": "config_option_update", "configOptions": options}
         case events.CompactionChanged():
             compaction = {"compactionId": event.compaction_id, "status": event.status}
