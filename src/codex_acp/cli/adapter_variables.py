@@ -243,8 +243,8 @@ def _override(
         key, _, value = text.partition("=")
         key = key.strip()
         # The argument may replace the table of some settings, or be itself in a table.
-        settings = {name: old for name, old in settings.items() if not _is_below(name, key)}
-        table = next((name for name in settings if _is_below(key, name)), None)
+        settings = {name: old for name, old in settings.items() if not name.startswith(f"{key}.")}
+        table = next((name for name in settings if key.startswith(f"{name}.")), None)
         servers = tuple(p for p in prefixes if any(name.startswith(p) for name in settings))
         with_thread = key.startswith(servers)
         if key in settings and not with_thread:  # the command line has the setting instead
@@ -257,10 +257,6 @@ def _override(
         else:
             for_command_line += [option, text]
     return settings, for_command_line
-
-
-def _is_below(key: str, table: str) -> bool:
-    return key.startswith(f"{table}.")
 
 
 def _parse_value(text: str) -> JsonValue:

@@ -86,7 +86,7 @@ def _serve(argv: Sequence[str]) -> int:
     if word not in COMMANDS:
         parser.error(_no_command(word))
     if options.version or word == "version":
-        return _run_version(options)
+        return COMMANDS["version"].run(options)
     if word != "serve":
         usage = f"{word} {COMMANDS[word].usage}"
         parser.error(f"{word} has options of its own; write them behind it: {usage}")
@@ -114,14 +114,6 @@ def _serve(argv: Sequence[str]) -> int:
 
 def _settings(config: Sequence[str]) -> list[str]:
     return [word for setting in config for word in ("-c", setting)]
-
-
-def _run_version(parsed: argparse.Namespace) -> int:
-    from codex_acp.cli.small_commands import version_text
-
-    text, code = version_text(parsed.codex)
-    sys.stdout.write(text)
-    return code
 
 
 def _run_help(parsed: argparse.Namespace) -> int:
@@ -245,7 +237,8 @@ COMMANDS: Final[Mapping[str, Command]] = {
         "SHELL", arguments.completions_parser, _run_completions,
     ),
     "version": Command(
-        "print all versions", "[--codex PATH]", arguments.version_parser, _run_version
+        "print all versions",
+        "[--codex PATH]", arguments.version_parser, _late("small_commands", "print_versions"),
     ),
     "help": Command("print the help of a command", "[COMMAND]", help_parser, _run_help),
 }  # fmt: skip

@@ -207,8 +207,7 @@ def _end_of_blocks(text: str) -> int:
 class _Heading(Heading):
     """A heading on the left, without Rich's frame: only questions have a frame."""
 
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        del console, options
+    def __rich_console__(self, _console: Console, _options: ConsoleOptions) -> RenderResult:
         yield self.text
 
 
@@ -216,12 +215,10 @@ class _Code(CodeBlock):
     """Indented code below its language."""
 
     @classmethod
-    def create(cls, markdown: Markdown, token: Token) -> _Code:
-        del markdown
+    def create(cls, _markdown: Markdown, token: Token) -> _Code:
         return cls(token.info, "")
 
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        del console, options
+    def __rich_console__(self, _console: Console, _options: ConsoleOptions) -> RenderResult:
         if self.lexer_name:
             yield Text(self.lexer_name, style="dim", overflow="fold")
         yield Padding(

@@ -79,10 +79,6 @@ class _Choice(NamedTuple):
     words: str
     rejects: bool
 
-    @property
-    def style(self) -> Style:
-        return "red" if self.rejects else "green"
-
 
 _DECLINE: Final = _Choice("decline", rejects=True)
 
@@ -221,10 +217,10 @@ class Questions:
         keys = [f"{letters}{number}" for number in range(1, len(choices) + 1)]
         named = " or ".join(keys) if len(keys) < 3 else f"one of {keys[0]} to {keys[-1]}"
         whole_prompt = _prompt(named, on_enter)
-        rows = [
-            Line(choice.words, f"  {key}) ", choice.style, " " * len(f"  {key}) "))
-            for key, choice in zip(keys, choices, strict=True)
-        ]
+        rows = []
+        for key, choice in zip(keys, choices, strict=True):
+            style: Style = "red" if choice.rejects else "green"
+            rows.append(Line(choice.words, f"  {key}) ", style, " " * len(f"  {key}) ")))
         while True:
             try:
                 shown = chain(lines(), self._waiting_note())

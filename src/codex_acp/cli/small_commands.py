@@ -31,24 +31,24 @@ _SOURCES = {
 }
 
 
-def version_text(codex: str | None = None) -> tuple[str, int]:
-    """Return four lines and the exit code. A missing Codex is no error, unless ``codex`` or
+def print_versions(options: Namespace) -> int:
+    """Print four lines; return the exit code. A missing Codex is no error, unless ``--codex`` or
     ``CODEX_PATH`` names it."""
     code = 0
     try:
-        binary = " at ".join(version_and_place(codex))
+        binary = " at ".join(version_and_place(options.codex))
     except LaunchError as error:
-        named = codex is not None or os.environ.get(CODEX_PATH_VARIABLE)
+        named = options.codex is not None or os.environ.get(CODEX_PATH_VARIABLE)
         binary, code = str(error), UNUSABLE
         if isinstance(error, CodexNotFound) and not named:
             code = 0
-    text = (
+    sys.stdout.write(
         f"codex-acp-sdk {__version__}\n"
         f"Codex schema  {CODEX_VERSION} ({CODEX_PACKAGE.replace(':', ' ', 1)})\n"
         f"ACP schema    v1 and v2 ({ACP_PACKAGE.replace(':', ' ', 1)} {ACP_VERSION})\n"
         f"Codex binary  {binary}\n"
     )
-    return text, code
+    return code
 
 
 def version_and_place(codex: str | None = None) -> tuple[str, str]:

@@ -146,8 +146,12 @@ def outcome(call: ToolCall, *, verbose: bool = False) -> Iterator[Line]:
                     break
                 yield Line(line if verbose else shortened(line, LINE_LIMIT), "  ", style)
         else:
-            is_terminal = isinstance(content, types.TerminalToolCallContent)
-            text = _command_not_in_title(call) if is_terminal else _text_of(content)
+            if isinstance(content, types.TerminalToolCallContent):
+                text = _script_of(_command_of(call)[1] or "")
+                if text in title_of(call):
+                    continue
+            else:
+                text = _text_of(content)
             if text == f"Exit code: {exit_code_of(call)}":
                 continue  # the title shows it, if the command failed
             limit = len(text) if verbose else LINE_LIMIT
@@ -220,12 +224,6 @@ def _without_command(title: str, command: str) -> str:
     head = title.removeprefix("Run: ").lstrip("`")
     is_cut = len(command) > len(title) / 2 and head.startswith(visible(command[:_COMPARED_START]))
     return title.rpartition("`")[2].strip() if is_cut else title
-
-
-def _command_not_in_title(call: ToolCall) -> str:
-    """Return the script of a terminal's command; empty if the title shows it."""
-    script = _script_of(_command_of(call)[1] or "")
-    return "" if script in title_of(call) else script
 
 
 def _text_of(content: types.ToolCallContent) -> str:
