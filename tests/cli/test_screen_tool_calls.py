@@ -15,11 +15,11 @@ from codex_acp.acp.types import (
     ToolCallLocation,
 )
 from codex_acp.cli.tool_calls import (
-    counted,
-    described,
+    changed_files,
+    count_changes,
+    describe_call,
+    describe_outcome,
     diff_lines,
-    outcome,
-    summary,
     title_of,
 )
 from codex_acp.runtime import ToolCall
@@ -30,7 +30,7 @@ def text(words: str) -> ToolCallContent:
 
 
 def rows(call: ToolCall, *, verbose: bool = False) -> list[str]:
-    return [line.prefix + line.text for line in described(call, verbose=verbose)]
+    return [line.prefix + line.text for line in describe_call(call, verbose=verbose)]
 
 
 CODEX = ToolCall(
@@ -88,7 +88,7 @@ def test_a_terminal_is_shown_by_its_command_unless_the_title_is_that(
     content = (TerminalToolCallContent(terminal_id="t"), text("a"))
     raw = {"command": "/bin/bash -lc 'ls -1'"}
     call = ToolCall("t", title=title, kind="execute", content=content, raw_input=raw)
-    assert [line.text for line in outcome(call)] == shown
+    assert [line.text for line in describe_outcome(call)] == shown
     assert rows(call)[:1] == ["  $ ls -1"]
     assert not any("terminal" in row for row in rows(call))
 
@@ -206,7 +206,7 @@ def test_the_lines_of_a_change(old: str | None, new: str, lines: list[str]) -> N
 
 def test_a_large_change_is_not_compared_in_depth() -> None:
     old, new = "a\nb\n" * 50_000, "b\na\n" * 50_000
-    assert counted(old, new) == (100_000, 100_000)
+    assert count_changes(old, new) == (100_000, 100_000)
 
 
 def test_several_changes_of_a_file_are_one_in_the_summary() -> None:
@@ -221,7 +221,8 @@ def test_several_changes_of_a_file_are_one_in_the_summary() -> None:
         edit("c", "gone\n", ""),
         edit("d", "1\n", "2\n", "failed"),
     ]
-    assert list(summary(calls)) == [("a", 2, 1, ""), ("b", 1, 0, "new"), ("c", 0, 1, "deleted")]
+    expected = [("a", 2, 1, ""), ("b", 1, 0, "new"), ("c", 0, 1, "deleted")]
+    assert list(changed_files(calls)) == expected
 
 
 @pytest.mark.attack("agent")
@@ -232,13 +233,13 @@ def test_what_is_huge_takes_no_pains_to_be_found_elsewhere(key: str, times: int)
     shown = "\n".join(rows(call))
     assert shown.count(words) == times
     assert "  | b: abcd" in shown
-    assert max(len(line.text) for line in outcome(call)) < 2_000
+    assert max(len(line.text) for line in describe_outcome(call)) < 2_000
 
 
 def test_an_outcome_is_cut_in_the_middle_unless_all_of_it_is_wanted() -> None:
     content = (text("```\n" + "\n".join(map(str, range(100))) + "\n```"), text("Exit code: 0"))
     call = ToolCall("t", status="completed", content=content)
-    assert [line.text for line in outcome(call)] == [
+    assert [line.text for line in describe_outcome(call)] == [
         "0", "1", "2", "3", "... 88 more lines", *map(str, range(92, 100)),
     ]  # fmt: skip
-    assert len(list(outcome(call, verbose=True))) == 100
+    assert len(list(describe_outcome(call, verbose=True))) == 100

@@ -127,7 +127,7 @@ class _Chat:
             while True:
                 if text is None:
                     text = await self._input.line(session)
-                    self._host.take_signals()  # prompt_toolkit removes the handler of Ctrl-C
+                    self._host.handle_signals()  # prompt_toolkit removes the handler of Ctrl-C
                 if text.strip():
                     session = await self._handle_line(text, session)
                 text = None
@@ -215,7 +215,7 @@ class _Chat:
         for number, info in enumerate(sessions, 1):
             self._screen.say(_session_line(info, sys.stderr, f"{number:3}) "))
         number = await self._input.number("Which one? [1] ", len(sessions))
-        self._host.take_signals()
+        self._host.handle_signals()
         return sessions[number - 1].session_id
 
     def _resume_arguments(self, session: Session) -> str:
@@ -392,7 +392,7 @@ class ChatInput:
         """Read a line as soon as no question is open. Raises Leave after Ctrl-D or two Ctrl-C."""
         warned = False
         await self._screen.no_question.wait()
-        with self._screen.held():
+        with self._screen.holding_back():
             while True:
                 try:
                     return await self._session.prompt_async(PROMPT, completer=_Commands(session))
@@ -407,7 +407,7 @@ class ChatInput:
     async def number(self, question: str, most: int) -> int:
         """Ask for a number from 1 to ``most``; Enter is 1. Raises Leave."""
         asking: PromptSession[str] = PromptSession(output=_output(), enable_suspend=True)
-        with self._screen.held():
+        with self._screen.holding_back():
             while True:
                 try:
                     text = (await asking.prompt_async(question)).strip()

@@ -98,7 +98,7 @@ class _Checks:
 
     def run(self, check: str, look: Callable[[], Iterable[Finding]]) -> Iterator[Finding]:
         """Yield the findings of ``look``; its exception, or the end of the time, is a finding."""
-        if not self.deadline.left(1):
+        if not self.deadline.at_most(1):
             text = f"it was not looked at: all checks together have {self.deadline.seconds:g} s"
             yield warning(check, text, "mend what is above first")
             return
@@ -141,7 +141,7 @@ def _look_at_codex(named: str | None, checks: _Checks) -> Iterator[Finding]:
 
 
 def _look_at_home(checks: _Checks) -> Iterator[Finding]:
-    seconds = checks.deadline.left(CHECK_SECONDS)
+    seconds = checks.deadline.at_most(CHECK_SECONDS)
     try:
         findings, checks.home = within(seconds, look_at_home)
     except TooSlow:
@@ -157,7 +157,7 @@ def _look_at_open_sessions(checks: _Checks) -> Iterator[Finding]:
     if home is None or not checks.home.usable:
         return
     try:
-        open_sessions = within(checks.deadline.left(CHECK_SECONDS), lambda: writers(home))
+        open_sessions = within(checks.deadline.at_most(CHECK_SECONDS), lambda: writers(home))
     except FileNotFoundError:  # no Codex that locks its sessions has run with this home
         return
     for writer in open_sessions:
@@ -173,9 +173,9 @@ def _ask_codex(codex: str, checks: _Checks) -> Iterator[Finding]:
     values = values_in(home.config)
     remember_secrets(secrets_in(toml_of(home.config)))
     with HomeCopy(home.path if home.usable else None) as copy:
-        seconds = deadline.left(CHECK_SECONDS)
+        seconds = deadline.at_most(CHECK_SECONDS)
         try:
-            within(seconds, copy.fill)
+            within(seconds, copy.copy_files)
         except TooSlow:
             text = f"the files of Codex's home could not be read within {seconds:.3g} s"
             yield problem("config", text, "see whether their disk is there, or set CODEX_HOME")
@@ -183,7 +183,7 @@ def _ask_codex(codex: str, checks: _Checks) -> Iterator[Finding]:
         login = _look_at_login(codex, home, copy, deadline)
         answers = asyncio.run(collect_answers(codex, copy, deadline))
         for finding in codex_findings(answers, values, os.environ, login):
-            yield finding._replace(text=copy.real(finding.text))
+            yield finding._replace(text=copy.with_real_paths(finding.text))
 
 
 def _look_at_login(codex: str, home: Home, copy: HomeCopy, deadline: Deadline) -> list[Finding]:
@@ -191,7 +191,7 @@ def _look_at_login(codex: str, home: Home, copy: HomeCopy, deadline: Deadline) -
     if home.broken:
         text = "it was not looked at: Codex's home cannot be used"
         return [warning("login", text, "mend what is above first")]
-    target, seconds = copy.codex_home / "auth.json", deadline.left(LOGIN_SECONDS)
+    target, seconds = copy.codex_home / "auth.json", deadline.at_most(LOGIN_SECONDS)
     try:
         if home.path is not None and home.usable:
             source = home.path / "auth.json"
@@ -201,7 +201,7 @@ def _look_at_login(codex: str, home: Home, copy: HomeCopy, deadline: Deadline) -
                 with open(file, "wb") as stream:  # noqa: PTH123 - a descriptor
                     stream.write(content)
         argv = [codex, "login", "status"]
-        status, output = run_program(argv, copy.offline, str(copy.workspace), seconds)
+        status, output = run_program(argv, copy.offline_env, str(copy.workspace), seconds)
     except FileNotFoundError as error:
         return [warning("login", f"it was not looked at: {error.strerror}", "look again")]
     except (OSError, ValueError) as error:

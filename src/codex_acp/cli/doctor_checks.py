@@ -181,7 +181,7 @@ def look_at_codex(codex: str | None, deadline: Deadline) -> tuple[Finding, Codex
         return problem("codex", text, HOW_TO_GET_CODEX), None
     where = f"{binary.path} (from {binary.source})"
     advice = "name another Codex with --codex or CODEX_PATH"
-    seconds = deadline.left(VERSION_SECONDS)
+    seconds = deadline.at_most(VERSION_SECONDS)
     try:
         status, output = run_program([binary.path, "--version"], os.environ, "/", seconds)
     except TooSlow:
@@ -326,7 +326,7 @@ class Deadline:
         self.seconds = seconds
         self._end = time.monotonic() + seconds
 
-    def left(self, limit: float) -> float:
+    def at_most(self, limit: float) -> float:
         """Return the seconds that a check with the time limit ``limit`` may still take."""
         return max(0.0, min(limit, self._end - time.monotonic()))
 
@@ -652,7 +652,7 @@ async def collect_answers(path: str, copy: HomeCopy, deadline: Deadline) -> Answ
         try:
             connection = AppServerConnection(child)
             connection.subscribe_all(answers)
-            seconds = deadline.left(START_SECONDS)
+            seconds = deadline.at_most(START_SECONDS)
             async with asyncio.timeout(seconds):
                 await connection.connect()
             try:
@@ -676,7 +676,7 @@ async def _ask_all(
     """Send the requests, one after the other; wait for MCP servers and further warnings."""
 
     async def ask(name: str, method: str, params: JsonValue) -> None:
-        seconds = deadline.left(ANSWER_SECONDS)
+        seconds = deadline.at_most(ANSWER_SECONDS)
         try:
             async with asyncio.timeout(seconds):
                 answers.results[name] = await connection.call_raw(method, params)
@@ -723,7 +723,7 @@ async def _ask_all(
             none_starts = all(state not in (None, "starting") for state in states)
             return none_starts or "thread" in answers.errors or connection.closed
 
-        await _wait_until(answers, have_ended, deadline.left(MCP_SECONDS))
+        await _wait_until(answers, have_ended, deadline.at_most(MCP_SECONDS))
     await _wait_until(answers, lambda: connection.closed, WARNING_SECONDS)
 
 
@@ -749,14 +749,14 @@ NOT_COPIED: Final = ("auth.json", "hooks.json", ".credentials.json")
 
 
 class HomeCopy(HomeDirectories):
-    """``with HomeCopy(home) as copy:`` makes an empty home, ``copy.codex_home``; `fill` copies the
-    files of ``home`` to it (None: no files)."""
+    """``with HomeCopy(home) as copy:`` makes an empty home, ``copy.codex_home``; `copy_files` fills
+    it from ``home``, and leaves it empty if that is None."""
 
     def __init__(self, source: Path | None) -> None:
         super().__init__("codex-doctor-")
         self._source = source
 
-    def fill(self) -> None:
+    def copy_files(self) -> None:
         """Copy the files that can be read."""
         if self._source is None:
             return
@@ -775,13 +775,13 @@ class HomeCopy(HomeDirectories):
         }  # fmt: skip
 
     @property
-    def offline(self) -> dict[str, str]:
+    def offline_env(self) -> dict[str, str]:
         """Return `env` without a network: to renew a copied login would invalidate the real one."""
         proxies = ("http_proxy", "https_proxy", "all_proxy")
         nowhere = dict.fromkeys((*proxies, *map(str.upper, proxies)), NOWHERE)
         return {**self.env, **nowhere, "CODEX_REFRESH_TOKEN_URL_OVERRIDE": NOWHERE}
 
-    def real(self, text: str) -> str:
+    def with_real_paths(self, text: str) -> str:
         """Replace the path of the copy by the home's in a text of Codex."""
         return text.replace(str(self.codex_home), str(self._source or self.codex_home))
 
@@ -810,7 +810,7 @@ async def look_at_turn(codex: str, deadline: Deadline) -> Finding:
     """Send one prompt, for which Codex runs ``ls`` in its sandbox, and check the results."""
     if not has_loopback():
         return problem("turn", NO_LOOPBACK, HOW_TO_ENABLE_LOOPBACK)
-    seconds = deadline.left(TURN_SECONDS)
+    seconds = deadline.at_most(TURN_SECONDS)
     advice = "codex-acp-sdk demo --yes --wire shows the same turn line by line"
     try:
         with ScriptedModel(SCRIPT) as model, CodexHome(model.base_url) as home:

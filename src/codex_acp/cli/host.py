@@ -100,7 +100,7 @@ class Host:
     async def main(self, converse: Callable[[], Awaitable[int]]) -> int:
         """Run ``converse``; return its exit code, or that of a signal or an error."""
         self._task = asyncio.current_task()
-        self.take_signals()
+        self.handle_signals()
         adopt_orphans(asyncio.get_running_loop())
         try:
             async with self.runtime:
@@ -119,7 +119,7 @@ class Host:
                 complain(f"error: {not_written}")
             return USAGE if isinstance(error, MisuseError) else FAILED
 
-    def take_signals(self) -> None:
+    def handle_signals(self) -> None:
         """Handle signals: the first Ctrl-C cancels the prompt, any other signal ends the agent."""
         loop = asyncio.get_running_loop()
         for number in SIGNALS:
@@ -185,7 +185,7 @@ class Host:
         """Offer a login to the person; return whether they logged in."""
         if self._questions is None or not self._options.is_ours:
             return False
-        if not await self._questions.agreed(f"Codex is not logged in. Run `{LOG_IN}` now?"):
+        if not await self._questions.ask_to_agree(f"Codex is not logged in. Run `{LOG_IN}` now?"):
             return False
         command = (sys.executable, "-P", "-m", "codex_acp", "login")
         return await (await asyncio.create_subprocess_exec(*command)).wait() == 0

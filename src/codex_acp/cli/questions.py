@@ -24,7 +24,7 @@ from codex_acp.cli.terminal import (
     Redraw,
     Style,
 )
-from codex_acp.cli.tool_calls import ASKED, described, quoted
+from codex_acp.cli.tool_calls import ASKED, describe_call, quote_text
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
@@ -119,7 +119,7 @@ class Questions:
         ]
         async with self._open():
             chosen = await self._choose(
-                lambda: chain([first], described(call, verbose=self._screen.verbose)),
+                lambda: chain([first], describe_call(call, verbose=self._screen.verbose)),
                 choices,
                 "Enter rejects",
             )
@@ -157,7 +157,7 @@ class Questions:
             host += f", written {page.host_as_written}"
         lines = [
             Line(f"{self.agent} asks you to open a page of {host}:"),
-            *quoted(request.message),
+            *quote_text(request.message),
             Line(request.url, "  ", "bold"),
         ]
         async with self._open():
@@ -165,7 +165,7 @@ class Questions:
             answer = await self._choose(lambda: lines, choices, _NOT_NOW)
         return "cancel" if answer is None else ("accept", "decline")[answer]
 
-    async def agreed(self, question: str) -> bool:
+    async def ask_to_agree(self, question: str) -> bool:
         """Ask a yes-or-no question of ours; return whether the person agrees. Enter agrees."""
         async with self._open():
             while True:
@@ -191,7 +191,7 @@ class Questions:
             await stack.enter_async_context(self._alone())
             if not self._waiting:
                 await asyncio.sleep(TOGETHER_SECONDS)
-            with self._screen.held(), self._reader.noticing_changes():
+            with self._screen.holding_back(), self._reader.noticing_changes():
                 await self._screen.until_seen()
                 self._screen.write_now("\n")
                 try:
@@ -297,9 +297,9 @@ class Questions:
         """Yield all questions of a form, before the person answers them."""
         schema = form.requested_schema
         yield Line(f"{self.agent} asks:")
-        yield from quoted(form.message)
+        yield from quote_text(form.message)
         if schema.description:
-            yield from quoted(schema.description)
+            yield from quote_text(schema.description)
         for name, field in schema.properties.items():
             if not isinstance(field, types.UnknownVariant):
                 yield Line(heading(name, field, schema), "  ", "bold")

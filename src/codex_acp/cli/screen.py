@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Final
 
 from codex_acp.acp import types
 from codex_acp.cli.terminal import Frame, Line, LiveLine, Style, rows_of, size_of, styled, wrapped
-from codex_acp.cli.tool_calls import exit_code_of, outcome, summary, title_of
+from codex_acp.cli.tool_calls import changed_files, describe_outcome, exit_code_of, title_of
 from codex_acp.errors import CodexAcpError, ErrorReply, ProcessExited
 from codex_acp.jsonrpc.message import (
     INTERNAL_ERROR,
@@ -117,7 +117,7 @@ class TextOutput:
         """Ids of the tool calls whose permission was rejected."""
 
     @contextmanager
-    def held(self) -> Iterator[None]:
+    def holding_back(self) -> Iterator[None]:
         """Hold back all output but `write_now`'s within the block; then write it."""
         self._end_text()
         with self._lock:
@@ -194,7 +194,7 @@ class TextOutput:
         if len(running) > MOST_RUNNING:
             self.note(f"and {len(running) - MOST_RUNNING} more that have not ended")
         self._running.clear()
-        changed = list(summary(result.tool_calls))
+        changed = list(changed_files(result.tool_calls))
         if changed:
             self.note(f"{len(changed)} file{'s' * (len(changed) > 1)} changed:", "bold")
         for path, added, removed, kind in changed:
@@ -345,7 +345,7 @@ class TextOutput:
         self.line(Line(title, f"{mark} "), style)
         if was_rejected:
             return
-        for line in outcome(call, verbose=self.verbose):
+        for line in describe_outcome(call, verbose=self.verbose):
             self.line(line)
 
     def _live_text(self) -> str | None:

@@ -91,12 +91,12 @@ def _uncoded(text: str) -> str:
     return inner.strip(" ") if is_code else text
 
 
-def quoted(text: str) -> Iterator[Line]:
+def quote_text(text: str) -> Iterator[Line]:
     """Yield an agent's text line by line, with the prefix `FOREIGN_PREFIX`."""
     return (Line(line, FOREIGN_PREFIX) for line in _unfenced(text))
 
 
-def described(call: ToolCall, *, verbose: bool = False) -> Iterator[Line]:
+def describe_call(call: ToolCall, *, verbose: bool = False) -> Iterator[Line]:
     """Yield all lines that a person must see of a tool call before permitting it."""
     raw, (command_key, command) = call.raw_input, _command_of(call)
     shown_texts = [call.title or ""]
@@ -133,11 +133,11 @@ def described(call: ToolCall, *, verbose: bool = False) -> Iterator[Line]:
         yield Line(json.dumps(raw, ensure_ascii=False, default=str), "  input: ")
 
 
-def outcome(call: ToolCall, *, verbose: bool = False) -> Iterator[Line]:
+def describe_outcome(call: ToolCall, *, verbose: bool = False) -> Iterator[Line]:
     """Yield the call's outcome, in few lines unless ``verbose``."""
     for content in call.content:
         if isinstance(content, types.DiffToolCallContent):
-            added, removed = counted(content.old_text, content.new_text)
+            added, removed = count_changes(content.old_text, content.new_text)
             yield Line(f"{content.path} +{added} -{removed}", "  ")
             lines = diff_lines(content.old_text, content.new_text)
             for number, (line, style) in enumerate(lines):
@@ -340,13 +340,13 @@ def diff_lines(old: str | None, new: str) -> Iterator[tuple[str, Style]]:
                 yield from ((f"+{line}", "green") for line in after[j1:j2])
 
 
-def counted(old: str | None, new: str) -> tuple[int, int]:
+def count_changes(old: str | None, new: str) -> tuple[int, int]:
     """Return how many lines were added and removed."""
     signs = [text[0] for text, _ in diff_lines(old, new)]
     return signs.count("+"), signs.count("-")
 
 
-def summary(calls: Iterable[ToolCall]) -> Iterator[tuple[str, int, int, str]]:
+def changed_files(calls: Iterable[ToolCall]) -> Iterator[tuple[str, int, int, str]]:
     """Yield path, lines added, lines removed and ``new``, ``deleted`` or "" of each file."""
     files: dict[str, tuple[str | None, str]] = {}
     for call in calls:
@@ -357,7 +357,7 @@ def summary(calls: Iterable[ToolCall]) -> Iterator[tuple[str, int, int, str]]:
                 first = files.get(content.path, (content.old_text, ""))[0]
                 files[content.path] = (first, content.new_text)
     for path, (old, new) in files.items():
-        added, removed = counted(old, new)
+        added, removed = count_changes(old, new)
         change = "" if new else "deleted"
         yield path, added, removed, "new" if old is None else change
 
