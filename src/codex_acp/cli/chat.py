@@ -33,8 +33,8 @@ from codex_acp.acp.types import (
     UserMessageChunkSessionUpdate,
 )
 from codex_acp.cli.command_arguments import CHOOSE, ChatOptions
-from codex_acp.cli.host import Host, log_level, settings_of
-from codex_acp.cli.logs import start_logging
+from codex_acp.cli.host import Host, settings_of
+from codex_acp.cli.logs import COMMANDS_LEVEL, chosen_level, start_logging
 from codex_acp.cli.questions import Questions
 from codex_acp.cli.screen import TextOutput, is_terminal
 from codex_acp.cli.terminal import Line, LineReader, clipped, failed, size_of
@@ -76,7 +76,8 @@ def chat(parsed: Namespace) -> int:
     """Talk until the person leaves; return the exit code."""
     options = ChatOptions(**vars(parsed))
     try:
-        spec, level = replace(options.spec(), shared=True), log_level()
+        spec = replace(options.spec(), shared=True)
+        level = chosen_level(default=COMMANDS_LEVEL)
         if not options.list and not all(map(is_terminal, (sys.stdin, sys.stdout, sys.stderr))):
             raise MisuseError("chat needs a terminal; `codex-acp-sdk run` sends one prompt without")
     except (MisuseError, ValueError) as error:

@@ -135,8 +135,7 @@ def _findings(options: Namespace) -> Iterator[Finding]:
 
 
 def _look_at_codex(named: str | None, checks: _Checks) -> Iterator[Finding]:
-    finding, binary = look_at_codex(named, checks.deadline)
-    checks.codex = None if binary is None else binary.path
+    finding, checks.codex = look_at_codex(named, checks.deadline)
     yield finding
 
 

@@ -38,7 +38,6 @@ from codex_acp.codex.connection.app_server_connection import AppServerConnection
 from codex_acp.codex.connection.handshake import check_version
 from codex_acp.codex.connection.launch import (
     HOW_TO_GET_CODEX,
-    CodexBinary,
     LaunchOptions,
     find_codex,
     spawn_app_server,
@@ -172,8 +171,8 @@ def look_at_python() -> Iterator[Finding]:
         )  # fmt: skip
 
 
-def look_at_codex(codex: str | None, deadline: Deadline) -> tuple[Finding, CodexBinary | None]:
-    """Check the binary and its version; return the binary if it can be used."""
+def look_at_codex(codex: str | None, deadline: Deadline) -> tuple[Finding, str | None]:
+    """Check the binary and its version; return its path, too, if it can be used."""
     try:
         binary = find_codex(codex)
     except LaunchError as error:
@@ -202,7 +201,7 @@ def look_at_codex(codex: str | None, deadline: Deadline) -> tuple[Finding, Codex
     text = f"Codex {version} at {where}; this package reads {OLDEST_VERSION} to {CODEX_VERSION}"
     if _numbers(version) > _numbers(CODEX_VERSION):
         text += ", and of a newer one all but what is new"
-    return Finding("codex", "ok", text), binary
+    return Finding("codex", "ok", text), binary.path
 
 
 def look_at_home() -> tuple[list[Finding], Home]:

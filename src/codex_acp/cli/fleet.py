@@ -17,8 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from codex_acp.cli.command_arguments import EXIT_TASKS_LEFT
-from codex_acp.cli.host import log_level
-from codex_acp.cli.logs import start_logging
+from codex_acp.cli.logs import COMMANDS_LEVEL, chosen_level, start_logging
 from codex_acp.cli.questions import Questions
 from codex_acp.cli.screen import TextOutput, is_terminal, open_output
 from codex_acp.cli.terminal import (
@@ -69,7 +68,7 @@ def run_or_show(options: Namespace) -> int:
     if options.action == "show":
         return show(options.out, as_json=options.json)
     try:
-        level = log_level()
+        level = chosen_level(default=COMMANDS_LEVEL)
         asks = not options.json and is_terminal(sys.stdin) and is_terminal(sys.stderr)
         if options.policy == "ask" and not asks:
             raise MisuseError("--policy ask needs a terminal; there is none, or --json was given")

@@ -7,13 +7,12 @@ code of ``run``.
 from __future__ import annotations
 
 import asyncio
-import os
 import signal
 import sys
 from typing import TYPE_CHECKING, Final
 
 from codex_acp.cli.command_arguments import EXIT_CODES, EXIT_NOBODY_ASKED, RunOptions
-from codex_acp.cli.logs import LEVEL_VARIABLE, chosen_level, start_logging
+from codex_acp.cli.logs import COMMANDS_LEVEL, chosen_level, start_logging
 from codex_acp.cli.process import complain
 from codex_acp.cli.questions import REJECTING, Questions
 from codex_acp.cli.screen import (
@@ -251,7 +250,7 @@ def run(parsed: Namespace) -> int:
             text = "" if sys.stdin is None else sys.stdin.buffer.read().decode()
         if not text.strip():
             raise MisuseError("the prompt is empty")
-        spec, level = options.spec(), log_level()
+        spec, level = options.spec(), chosen_level(default=COMMANDS_LEVEL)
     except UnicodeDecodeError:
         return failed("run", "the prompt is not UTF-8")
     except (MisuseError, ValueError) as error:
@@ -277,8 +276,3 @@ def run(parsed: Namespace) -> int:
         return await host.main(converse)
 
     return run_loop(main())
-
-
-def log_level() -> str:
-    """Return the level of the environment variable, else ERROR: commands show errors themselves."""
-    return chosen_level(None if os.environ.get(LEVEL_VARIABLE) else "ERROR")

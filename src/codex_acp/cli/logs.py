@@ -17,15 +17,17 @@ if TYPE_CHECKING:
 LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 DEFAULT_LEVEL = "WARNING"
 """Level by default: an editor keeps the agent's stderr, so only problems belong there."""
+COMMANDS_LEVEL = "ERROR"
+"""Level by default of the commands that show errors themselves."""
 LEVEL_VARIABLE = "CODEX_ACP_LOG"
 """Environment variable for the level; ``--log-level`` overrides it."""
 
 
-def chosen_level(option: str | None) -> str:
-    """Return the level of the option, else of the variable. Raises ValueError."""
+def chosen_level(option: str | None = None, default: str = DEFAULT_LEVEL) -> str:
+    """Return the level of the option, else of the variable, else ``default``. Raises ValueError."""
     source, text = "--log-level", option
     if text is None:
-        source, text = LEVEL_VARIABLE, os.environ.get(LEVEL_VARIABLE) or DEFAULT_LEVEL
+        source, text = LEVEL_VARIABLE, os.environ.get(LEVEL_VARIABLE) or default
     level = text.strip().upper()
     if level not in LEVELS:
         raise ValueError(f"{source}: {text!r} is not a log level; use one of {', '.join(LEVELS)}")

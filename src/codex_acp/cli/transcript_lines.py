@@ -331,8 +331,8 @@ def follow(name: str) -> Iterator[Line | None]:
     Ends only at the end of standard input or a pipe. If the file was replaced or cut, it is read
     from its beginning. Raises MisuseError.
     """
-    framer = LineFramer(LINE_LIMIT)
     while True:
+        framer = LineFramer(LINE_LIMIT)
         with _open(name) as file:
             read_bytes = 0
             while not _was_replaced(name, file, read_bytes):
@@ -344,7 +344,6 @@ def follow(name: str) -> Iterator[Line | None]:
                     if not _is_regular(file):
                         return
                     time.sleep(LOOK_SECONDS)
-        framer = LineFramer(LINE_LIMIT)
 
 
 @contextmanager
