@@ -89,7 +89,7 @@ PLANTED: Final = (
     ),
     Planted(
         "a turn that begins behind its cancel's bound is shown",
-        "        if any(late.begins for late in self.late_starts):",
+        "        if any(late.begins or unasked for late in self.late_starts):",
         "        if False:",
         _CANCEL._replace(mute=1),
     ),
@@ -319,7 +319,14 @@ PLANTED: Final = (
         "a message that was not added to a given-up turn begins one that is shown",
         "if after_stale or late.message is None",
         "if late.message is None",
-        _ASKS._replace(own_turns=1, mute=1),
+        _ASKS._replace(prompts=2, cancels=0, give_ups=1, own_turns=1),
+    ),
+    Planted(
+        "a turn that nobody asked for is shown, behind one that took the next message",
+        "        unasked = isinstance(self.turn, Idle | Freeing)",
+        "        unasked = False",
+        _ASKS._replace(prompts=2, cancels=0, give_ups=1),
+        14,
     ),
     Planted(
         "an old look-up names the new turn",

@@ -736,7 +736,11 @@ def at_rest(w: World, machine: SessionMachine) -> None:
     """Raise Wrong if a prompt is open though Codex has said and done all that it was to."""
     busy = w.wire or w.running or [call for call, _ in w.replies if call not in w.abandoned]
     waits = _waiting(w)
-    bounded = {"free", "clean_up"} & machine.timers  # it waits for something, and not for long
+    bounded = {
+        "answer",
+        "free",
+        "clean_up",
+    } & machine.timers  # it waits for something, and not for long
     if w.alive and waits and not busy and not w.silent and not bounded:
         raise Wrong(f"left open, and nothing is to come: {sorted(waits)}")
     turn = machine.turn

@@ -371,7 +371,8 @@ class SessionMachine:
             self._expect_late_starts(after_stale=True)
         self.active, self.active_outer, self.stopped = turn, outer, False
         self._clear_timer("stopped")
-        if any(late.begins for late in self.late_starts):  # this turn is taken for a late start
+        unasked = isinstance(self.turn, Idle | Freeing)
+        if any(late.begins or unasked for late in self.late_starts):  # taken for a late start
             self.stale |= {turn, outer or turn}  # Codex reports only the inner turn of a review
         if turn in self.stale or outer in self.stale:
             self.stale.add(turn)
@@ -379,6 +380,7 @@ class SessionMachine:
             if isinstance(self.turn, Starting):  # it may turn out to be the turn that was asked for
                 run = self.turn.run
                 self._set_run(replace(run, begun=(*run.begun, (turn, outer))))
+                self._set_timer("answer")
             return
         match self.turn:
             case Idle() | Freeing():
