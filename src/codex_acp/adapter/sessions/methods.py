@@ -14,7 +14,12 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, cast
 
 from codex_acp._json import list_at, text_at, value_at
 from codex_acp.adapter.sessions.model_route import configuration
-from codex_acp.adapter.sessions.opener import OpeningResult, SessionOpener, Setup
+from codex_acp.adapter.sessions.opener import (
+    UNLOAD_SECONDS,
+    OpeningResult,
+    SessionOpener,
+    Setup,
+)
 from codex_acp.adapter.sessions.opening_errors import not_open, refused_call, unknown_session
 from codex_acp.adapter.sessions.session_locks import acquire_within
 from codex_acp.adapter.sessions.stored_threads import raise_if_open_elsewhere, stored_thread
@@ -306,7 +311,7 @@ class SessionMethods:
         with suppress(TimeoutError):
             async with asyncio.timeout(STOP_SECONDS):
                 await session.stop()
-        await self._opener.store_unprompted(session_id)
+        await self._opener.store_unprompted(session_id, UNLOAD_SECONDS)
         shown = session.sub_agents.threads
         known = opened.connection.intake.items.sub_agents_of(session_id)
         # Bounded, because a model can name any number of threads that do not exist.

@@ -59,11 +59,11 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 UNLOAD_SECONDS: Final = 5.0
-"""Seconds for Codex to unload a thread; no later step depends on the unloading."""
+"""Seconds for Codex to unload a thread, and to store one that is closed without a prompt."""
 
 STORE_SECONDS: Final = 1.0
-"""Seconds for Codex to store a thread that was never prompted; shorter than the `LET_GO_SECONDS` in
-which a hand-over does this, too."""
+"""Seconds for Codex to store a thread that was never prompted, in a hand-over and at the adapter's
+end; shorter than the `LET_GO_SECONDS` of a hand-over."""
 
 
 class Setup(NamedTuple):
@@ -319,16 +319,17 @@ class SessionOpener:
                 opened.unloaded = True  # run no turn with more rights than the person chose
                 raise
 
-    async def store_unprompted(self, session_id: str) -> None:
-        """Have Codex store an open session that was never prompted; bounded, never fails. No effect
-        without the consent to git's programs: Codex looks at the directory to store a thread."""
+    async def store_unprompted(self, session_id: str, bound: float = STORE_SECONDS) -> None:
+        """Have Codex store an open session that was never prompted, within ``bound`` seconds; never
+        fails. No effect without the consent to git's programs: Codex looks at the directory, too,
+        to store a thread."""
         opened = self._sessions.open_session(session_id)
         if opened is None or opened.prompted or opened.codex.closed:
             return
         if not self._sessions.git_consent.is_given(opened.cwd):
             return
         with suppress(CodexAcpError, TimeoutError):
-            async with asyncio.timeout(STORE_SECONDS):
+            async with asyncio.timeout(bound):
                 await self._store(opened.codex, session_id)
 
     async def unload(self, codex: AppServerConnection, session_id: str) -> None:
