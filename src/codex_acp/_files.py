@@ -146,6 +146,15 @@ def append_line(file: int, line: bytes) -> None:
         rest = rest[os.write(file, rest) :]
 
 
+def sync_folder(folder: Path) -> None:
+    """Sync the entries of a folder to the disk, so that they survive a loss of power."""
+    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
 def _is_trusted(found: os.stat_result) -> bool:
     return found.st_uid in (0, os.geteuid())
 

@@ -26,7 +26,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, cast, get_args
 
-from codex_acp._files import append_line, read_regular
+from codex_acp._files import append_line, read_regular, sync_folder
 from codex_acp._json import text_at
 from codex_acp.fleet.errors import OutcomeNotWritten, OutDirectoryError, OutDirectoryInUse
 from codex_acp.fleet.jobs import Reason, Usage, now
@@ -36,7 +36,6 @@ from codex_acp.fleet.private_files import (
     make_private,
     read_json,
     remove_tree,
-    sync_folder,
     write_private,
 )
 from codex_acp.fleet.task import file_name

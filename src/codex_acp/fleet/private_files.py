@@ -58,15 +58,6 @@ def read_json(path: Path) -> JsonValue:
     return value
 
 
-def sync_folder(folder: Path) -> None:
-    """Sync the entries of a folder to the disk, so that they survive a loss of power."""
-    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
-
-
 def remove_tree(folder: Path) -> None:
     """Remove a folder as far as possible; make its files writable where necessary."""
 

@@ -18,6 +18,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from codex_acp._files import sync_folder
 from codex_acp.runtime.errors import StoreError
 
 if TYPE_CHECKING:
@@ -179,11 +180,7 @@ class SessionStore:
             with suppress(OSError):
                 Path(beside).unlink()
             raise
-        folder = os.open(self.path.parent, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(folder)  # so that the new name survives a loss of power, too
-        finally:
-            os.close(folder)
+        sync_folder(self.path.parent)
 
 
 def _id_of(record: StoredSession) -> tuple[str, str]:

@@ -164,10 +164,9 @@ class OutputTail:
     def feed(self, data: bytes) -> None:
         self._data += data
         excess = len(self._data) - self._limit
-        if excess <= 0:
-            return
-        self.truncated = True
-        del self._data[:excess]
+        if excess > 0:
+            self.truncated = True
+            del self._data[:excess]
 
     def text(self, *, complete: bool) -> str:
         """Return the text. Unless ``complete``, leave out an unfinished character at the end."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import deque
+from contextlib import suppress
 from typing import TYPE_CHECKING, assert_never
 
 from codex_acp.jsonrpc.framing import LineFramer, TooLong
@@ -105,9 +106,10 @@ class _ServerEnd:
 
     def data_received(self, data: bytes) -> None:
         for line in self._framer.feed(data):
-            message = None if isinstance(line, TooLong) else _parsed(line)
-            if message is not None:
-                self._inbox.append(message)
+            with suppress(ValueError):  # no JSON
+                message = None if isinstance(line, TooLong) else json.loads(line)
+                if isinstance(message, dict):
+                    self._inbox.append(message)
         self._pump()
 
     def link_closed(self, error: TransportError | None) -> None:
@@ -172,11 +174,3 @@ class _ServerEnd:
         """Set `changed`, and replace it for the next change."""
         changed, self.changed = self.changed, asyncio.Event()
         changed.set()
-
-
-def _parsed(line: bytes) -> JsonObject | None:
-    try:
-        message = json.loads(line)
-    except ValueError:
-        return None
-    return message if isinstance(message, dict) else None
