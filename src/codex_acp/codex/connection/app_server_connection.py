@@ -116,8 +116,8 @@ class AppServerConnection(CodexCalls):
         self.unloads_at_once: bool = False
         """Whether this Codex unloads an unused thread at once (`handshake.unloads_at_once`)."""
         self._started = False
-        self._is_initialized = False
         self._answer: JsonValue = None
+        """The answer to ``initialize``; None before the end of the handshake."""
         self._server: InitializeResponse | None = None
 
     async def __aenter__(self) -> Self:
@@ -147,17 +147,17 @@ class AppServerConnection(CodexCalls):
         try:
             self._connection.start(self)
             async with asyncio.timeout(HANDSHAKE_TIMEOUT_SECONDS) as timeout:
-                self._answer = await self._request(
+                answer = await self._request(
                     "initialize", self._hello.params, written=self._hello.is_sent
                 )
-            user_agent = text_at(self._answer, "userAgent")  # without a model
+            user_agent = text_at(answer, "userAgent")  # without a model
             if user_agent is None:  # decoding raises the error that names the field
-                user_agent = self.decode_result("initialize", self._answer).user_agent
+                user_agent = self.decode_result("initialize", answer).user_agent
             handshake.note_version(user_agent)
             self.believes_worktrees = handshake.believes_worktrees(user_agent)
             self.unloads_at_once = handshake.unloads_at_once(user_agent)
             self._requests.peer_version = user_agent
-            self._is_initialized = True
+            self._answer = answer
             self.initialized()
         except BaseException as error:
             await self.aclose()
@@ -186,7 +186,7 @@ class AppServerConnection(CodexCalls):
     @property
     def server(self) -> InitializeResponse:
         """Return the server's answer to ``initialize``. Raises MisuseError before the handshake."""
-        if not self._is_initialized:
+        if self._answer is None:
             raise MisuseError(NOT_CONNECTED)
         if self._server is None:
             self._server = self.decode_result("initialize", self._answer)
