@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from base64 import b64decode, b64encode
 from typing import Any
 from urllib.parse import quote
 
@@ -180,6 +181,72 @@ def chunk(text: str) -> JsonValue:
         "content": content,
     }
     return {"method": "session/update", "params": {"sessionId": "t", "update": update}}
+
+
+def in_base64(text: str) -> str:
+    return b64encode(text.encode()).decode()
+
+
+def output(text: str, version: int) -> JsonValue:
+    """Output of a terminal: in ``_meta`` of version 1, in base64 in version 2."""
+    update: JsonValue = {
+        "sessionUpdate": "terminal_output_chunk",
+        "terminalId": "c",
+        "data": in_base64(text),
+    }
+    if version == 1:
+        meta: JsonValue = {"terminal_output": {"terminal_id": "c", "data": text}}
+        update = {"sessionUpdate": "tool_call_update", "toolCallId": "c", "_meta": meta}
+    return {"method": "session/update", "params": {"sessionId": "t", "update": update}}
+
+
+@pytest.mark.attack(by="model")
+@pytest.mark.parametrize("version", [1, 2])
+def test_5_2_a_secret_in_two_pieces_of_output_is_in_none_of_them(version: int) -> None:
+    wire = Wire()
+    pieces = ["start\nOPENAI_API_KEY=Zq7Hj2Lk", "9Pw4Xv8TbN3m\n", "and on \u20ac"]
+    lines = [json.loads(wire.say("client", "sent", output(piece, version))) for piece in pieces]
+    said = ""
+    for line in lines:
+        update = line["message"]["params"]["update"]
+        said += (
+            update["_meta"]["terminal_output"]["data"]
+            if version == 1
+            else b64decode(update["data"]).decode()
+        )
+    assert "Zq7" not in said
+    assert "9Pw" not in said
+    assert said.startswith("start\nOPENAI_API_KEY=[redacted]")
+    assert said.endswith("\nand on \u20ac")
+
+
+@pytest.mark.attack(by="model")
+@pytest.mark.parametrize(
+    "place",
+    [
+        lambda data: {"update": {"terminalId": "c", "output": {"data": data}}},
+        lambda data: {"prompt": [{"type": "resource", "resource": {"blob": data}}]},
+        lambda data: {
+            "prompt": [{"type": "resource", "resource": {"blob": data[:9] + "\n" + data[9:]}}]
+        },
+        lambda data: {"uri": f"data:text/plain;base64,{data}"},
+        lambda data: {"text": f"see data:text/plain;base64,{data}, it is here"},
+    ],
+    ids=["terminal", "blob", "lines", "url", "in-text"],
+)
+@pytest.mark.parametrize("secret", ["ghp_16C7e42F292c6912E7710c838347", TYPED])
+def test_5_2_a_secret_in_base64_is_in_none_of_it(place: Any, secret: str) -> None:
+    wire = Wire()
+    wire.say("client", "sent", {"id": 7, "method": "elicitation/create", "params": {}})
+    wire.say("client", "received", {"id": 7, "result": {"content": {"city": TYPED}}})
+    for text, known in ((f"\u20ac: {secret}", False), ("\u20ac: none", True)):
+        data = in_base64(text)
+        messages: list[dict[str, JsonValue]] = [{"method": "x"}, {"method": "x", "id": 1}]
+        for message in messages:
+            line = json.loads(wire.say("client", "sent", {**message, "params": place(data)}))
+            kept = json.dumps(line["message"]["params"]).replace("\\n", "")
+            assert (data in kept) is known
+            assert in_base64("\u20ac: ")[:4] in kept
 
 
 @pytest.mark.parametrize("size", [1, 3, 7])

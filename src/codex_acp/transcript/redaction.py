@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import json
 import re
+from base64 import b64decode, b64encode
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass, replace
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias, TypeVar
 
-from codex_acp._json import object_at, text_at
+from codex_acp._json import object_at, text_at, value_at
 from codex_acp._last_ones import LastOnes
 from codex_acp._urls import bare_url
 from codex_acp.transcript import secrets
@@ -104,6 +105,13 @@ BEGINNING: Final = 128
 """Characters remembered before and after the start of a secret longer than `REMEMBERED`."""
 MAX_TEXTS: Final = 200
 """Texts that are remembered at once; the oldest is forgotten."""
+_PIECES: Final = (
+    (("content", "text"), ("messageId",)),
+    (("_meta", "terminal_output", "data"), ("_meta", "terminal_output", "terminal_id")),
+    (("data",), ("terminalId",)),
+    (("output", "data"), ("terminalId",)),
+)
+"""Path of a piece of text in an update, and of the id of its text. Terminals of v2 are base64."""
 
 
 class Pieces:
@@ -121,13 +129,20 @@ class Pieces:
         if isinstance(delta, str):  # a notification of Codex; else one of ACP
             text_id = f"{method} {params.get('threadId')} {params.get('itemId')}"
             return {**params, "delta": self._redact(text_id, delta)}
-        update, kind = object_at(params, "update"), text_at(params, "update", "sessionUpdate")
-        text = text_at(update, "content", "text")
-        if text is None or not (kind or "").endswith("_chunk"):
-            return params
-        text_id = f"{kind} {params.get('sessionId')} {update.get('messageId')}"
-        kept = {**update["content"], "text": self._redact(text_id, text)}
-        return {**params, "update": {**update, "content": kept}}
+        update = object_at(params, "update")
+        for path, id_path in _PIECES:
+            text = piece = text_at(update, *path)
+            if piece is None:
+                continue
+            if in_base64 := id_path == ("terminalId",):
+                text = _from_base64(piece)
+            if text is not None:
+                kind = update.get("sessionUpdate") if path[0] == "content" else "terminal"
+                text_id = f"{kind} {params.get('sessionId')} {value_at(update, *id_path)}"
+                text = self._redact(text_id, text)
+                kept = _with_text(update, path, _to_base64(text) if in_base64 else text)
+                return {**params, "update": kept}
+        return params
 
     def _redact(self, text_id: str, piece: str) -> str:
         """Return the piece of a text without its parts of secrets."""
@@ -137,6 +152,26 @@ class Pieces:
         unfinished = min((start for start, end in spans if end == len(text)), default=None)
         self._ends[text_id] = _end(text, unfinished)
         return secrets.without(text, spans, len(before))
+
+
+def _with_text(value: JsonValue, path: tuple[str, ...], text: str) -> JsonValue:
+    """Return ``value`` with ``text`` at the end of a path of members that exist."""
+    if not path:
+        return text
+    assert isinstance(value, dict)
+    return {**value, path[0]: _with_text(value[path[0]], path[1:], text)}
+
+
+def _from_base64(data: str) -> str | None:
+    """Return the text in ``data``; None if that is no text in base64. Line breaks are ignored."""
+    try:
+        return b64decode(data).decode("utf-8", "surrogatepass")
+    except ValueError:
+        return None
+
+
+def _to_base64(text: str) -> str:
+    return b64encode(text.encode("utf-8", "surrogatepass")).decode("ascii")
 
 
 def _end(text: str, unfinished: int | None) -> str:
@@ -169,6 +204,8 @@ _TYPED: Final = {
 """Request → member of its answer with the values that a person typed, by field."""
 _SETTINGS: Final = re.compile(r"(?i)env|headers|(env_)?http_?headers|env_?vars|query_?params")
 """Members with settings: all their values may be secrets."""
+_BASE64: Final = re.compile(r"(?:\A|(?<=;base64,))[A-Za-z0-9+/\r\n]{8,}={0,2}")
+"""Base64 in a member of its own, or in a data URL."""
 _METHOD: Final = re.compile(rb'"method"\s*:\s*"([^"\\]{1,100})"')
 _HEAD: Final = 2048
 """Bytes at the start of a large message that are searched for its method."""
@@ -324,12 +361,22 @@ class WireTap:
         if isinstance(value, str):
             for typed in sorted(self._taps.typed, key=len, reverse=True):
                 value = value.replace(typed, NOT_RECORDED)
-            return value
+            return _BASE64.sub(self._scrub_base64, value)
         if isinstance(value, dict):
             return {name: self._walk(name, member) for name, member in value.items()}
         if isinstance(value, list):
             return [self._walk("", item) for item in value]
         return value
+
+    def _scrub_base64(self, match: re.Match[str]) -> str:
+        """Return base64 without the secrets of the text in it."""
+        data = match[0]
+        text = _from_base64(data)
+        clean = self._walk("", text)
+        if text is None or not isinstance(clean, str):
+            return data
+        clean = secrets.scrub(clean, len(clean))
+        return data if clean == text else _to_base64(clean)
 
 
 def _texts(value: JsonValue) -> Iterator[str]:
