@@ -35,6 +35,31 @@ def test_with_one_owner_all_is_theirs_and_nothing_is_written(tmp_path: Path) -> 
     assert not file.exists()
 
 
+@pytest.mark.attack("network")
+def test_whoever_takes_the_place_of_the_one_name_gets_none_of_its_sessions(tmp_path: Path) -> None:
+    alice, bob = Token("alice", b"a"), Token("bob", b"b")
+    known = [alice]
+    owners = Owners(Tokens(lambda: tuple(known)), str(tmp_path / "owners"))
+    owners.record("alice", "hers")
+    known.clear()  # the file is just being rewritten
+    assert owners.owns("alice", "one of before the server")
+    known.append(bob)
+    assert not owners.owns("bob", "hers")
+    assert not owners.owns("bob", "one of before the server")
+    assert owners.owns("alice", "hers")
+    again = Owners(Tokens(lambda: tuple(known)), str(tmp_path / "owners"))
+    assert not again.owns("bob", "hers")
+    assert again.owns("bob", "one of before the server")
+
+
+def test_the_one_name_keeps_its_sessions_when_another_comes() -> None:
+    known = [Token("alice", b"a")]
+    owners = Owners(Tokens(lambda: tuple(known)))
+    owners.record("alice", "hers")
+    known.append(Token("bob", b"b"))
+    assert [owners.owns(each, "hers") for each in ("alice", "bob")] == [True, False]
+
+
 def test_it_is_remembered_for_the_user_alone(tmp_path: Path) -> None:
     file = tmp_path / "owners"
     owners = Owners(TWO, str(file))

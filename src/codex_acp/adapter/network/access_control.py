@@ -27,7 +27,7 @@ from codex_acp.transcript.secrets import remember_secrets
 
 if TYPE_CHECKING:
     import ssl
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence, Set
 
     from codex_acp.adapter.network.limits import Limits
 
@@ -241,9 +241,14 @@ class Tokens:
         return any((each.owner, each.digest) == identity and each.valid(now) for each in tokens)
 
     @property
+    def names(self) -> Set[str]:
+        """The owners that the tokens name now; none without tokens."""
+        return {token.owner for token in self._current() or ()}
+
+    @property
     def owner_count(self) -> int:
         """Number of owners; 1 without tokens."""
-        return len({token.owner for token in self._current() or ()}) or 1
+        return len(self.names) or 1
 
 
 def no_token() -> Tokens:

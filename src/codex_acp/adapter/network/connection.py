@@ -230,7 +230,7 @@ class NetworkConnection:
         self._must_own(session_id)
         async with self._registry.exclusive(session_id):
             self._must_own(session_id)  # another owner may have opened it meanwhile
-            # A session that was opened while the server had one owner is not recorded yet.
+            # A session of another process, or of everybody, may not be recorded yet.
             self._registry.owners.record(self._token.owner, session_id)
             session = self._registry.sessions.get(session_id)
             if session is None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
 
 from codex_acp._files import append_line, open_private
+from codex_acp.adapter.network.access_control import EVERYBODY
 from codex_acp.adapter.sessions.session_locks import alone
 from codex_acp.errors import MisuseError, RpcError
 from codex_acp.jsonrpc.message import INTERNAL_ERROR, OVERLOADED
@@ -176,18 +177,19 @@ class Registry:
 
 
 class Owners:
-    """The owner of each stored session, where the tokens of a server have several owners.
+    """The owner of each stored session, of a server whose tokens have names.
 
     Appends each new session to the file ``path`` as a line of JSON; only the server's user can read
-    the file. Without a file, the owners are forgotten when the server ends. A single owner is not
-    recorded: all sessions that Codex has stored are theirs. Raises MisuseError if the file cannot
-    be read."""
+    the file. Without a file, the owners are forgotten when the server ends. A session without a
+    recorded owner belongs to a name that has been the only one since the server started. Raises
+    MisuseError if the file cannot be read."""
 
     def __init__(self, tokens: Tokens, path: str | None = None) -> None:
         self._tokens = tokens
         self._path = path
         self._owner_of: dict[str, str] = {}
-        self._several = tokens.owner_count > 1
+        self._names = tokens.names
+        """All names of owners since the server started."""
         if path is not None and os.path.exists(path):  # noqa: PTH110
             self._read(path)
 
@@ -207,8 +209,10 @@ class Owners:
     def record(self, owner: str, session_id: str) -> None:
         """Record the owner of a session. Raises RpcError -32603 if the file cannot be written:
         after a restart, nobody would own the session."""
-        if not self._has_several() or self._owner_of.get(session_id) == owner:
+        if self._owner_of.get(session_id) == owner:
             return
+        if owner == EVERYBODY and not self._has_several():
+            return  # all sessions are everybody's
         try:
             if self._path is not None:
                 entry = {"sessionId": session_id, "owner": owner}
@@ -229,8 +233,8 @@ class Owners:
 
     def _has_several(self) -> bool:
         """Return whether there have been several owners since the server started."""
-        self._several = self._several or self._tokens.owner_count > 1
-        return self._several
+        self._names |= self._tokens.names
+        return len(self._names) > 1
 
     def _read(self, path: str) -> None:
         try:
