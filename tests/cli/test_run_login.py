@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 from collections.abc import Iterator
 from importlib import import_module
@@ -48,6 +49,28 @@ def test_a_login_is_offered_and_the_prompt_goes_on(
     assert ("Welcome." in terminal.screen) == (code == 0)
     if code:
         assert "error: Codex is not logged in; run `codex-acp-sdk login`" in terminal.screen
+
+
+@pytest.mark.parametrize(
+    ("command", "number"),
+    [("run", signal.SIGTERM), ("run", signal.SIGHUP), ("chat", signal.SIGINT)],
+)
+def test_a_signal_ends_the_login(
+    env: dict[str, str], tmp_path: Path, command: str, number: signal.Signals
+) -> None:
+    left = tmp_path / "left"
+    left.touch()
+    Path(env["CODEX_PATH"]).write_text(
+        f'#!/bin/sh\nif [ "$1" = login ]; then echo log in; exec tail -f "{left}"; fi\n'
+        f'exec "{import_module("codex_cli_bin").bundled_codex_path()}" "$@"\n'
+    )
+    with OnTerminal(env, "Hello.", command=command, stdout_too=True) as terminal:
+        terminal.until(OFFER)
+        terminal.type("y\n")
+        terminal.until("log in\r\n")
+        terminal.process.send_signal(number)
+        terminal.rest()  # a login that is left would keep the terminal open
+        assert terminal.end()[0] == 128 + number
 
 
 def test_where_nobody_can_be_asked_the_command_is_named(env: dict[str, str]) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import signal
 import sys
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from codex_acp.cli.command_arguments import EXIT_CODES, EXIT_NOBODY_ASKED, RunOptions
@@ -57,6 +58,8 @@ if TYPE_CHECKING:
 
 NAME_LIMIT: Final = 40
 """Characters of an agent's name."""
+LOGIN_SECONDS: Final = 0.5
+"""Seconds for the end of a login after SIGTERM, and again after SIGKILL."""
 SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -187,7 +190,16 @@ class Host:
         if not await self._questions.ask_to_agree(f"Codex is not logged in. Run `{LOG_IN}` now?"):
             return False
         command = (sys.executable, "-P", "-m", "codex_acp", "login")
-        return await (await asyncio.create_subprocess_exec(*command)).wait() == 0
+        login = await asyncio.create_subprocess_exec(*command)
+        try:
+            return await login.wait() == 0
+        finally:
+            # The login alone, by SIGTERM: the browser that it has opened stays.
+            for end in (login.terminate, login.kill):
+                if login.returncode is None:
+                    end()
+                    with suppress(TimeoutError):
+                        await asyncio.wait_for(login.wait(), LOGIN_SECONDS)
 
     def _refuse(self, permission: Permission) -> None:
         self.refused += 1
