@@ -223,6 +223,28 @@ def test_a_signal_ends_what_runs_and_leaves_it_to_be_resumed(tmp_path: Path, num
     assert list(out.glob("work/*/trees/a/a.txt"))
 
 
+@pytest.mark.attack("agent")
+def test_a_second_signal_leaves_no_agent_and_no_command(tmp_path: Path) -> None:
+    noted = tmp_path / "pids"
+    script = f"trap '' TERM; echo $$ $PPID > {noted}; exec sleep 600"
+    file = tasks_file(tmp_path, line("a", tmp_path, sh=script))
+    command = [*COMMAND, "fleet", "run", file, "--out", str(tmp_path / "out")]
+    env = environment(tmp_path)
+    with subprocess.Popen(command, env=env, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        end = time.monotonic() + WAIT_SECONDS
+        while not (noted.exists() and noted.read_text()) and time.monotonic() < end:
+            time.sleep(0.02)
+        process.send_signal(signal.SIGINT)
+        assert any("once more ends it at once" in told for told in process.stderr)
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=WAIT_SECONDS)
+    assert process.returncode == 128 + signal.SIGTERM
+    for pid in map(int, noted.read_text().split()):
+        with pytest.raises(ProcessLookupError):
+            os.kill(pid, 0)
+
+
 def _journal(out: Path) -> str:
     path = out / "journal.jsonl"
     return path.read_text() if path.exists() else ""

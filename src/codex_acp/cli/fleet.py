@@ -95,6 +95,7 @@ class _Run:
         self._screen = screen
         self._questions = FleetQuestions(screen, LineReader()) if asks else None
         """Asks the person; None if no person can be asked, or no task may ask."""
+        self._engine = self._make_engine()
         self._signal: int | None = None
         """Number of the signal that stopped the fleet."""
         self._table: LiveTable | None = None
@@ -109,7 +110,7 @@ class _Run:
             self._table = LiveTable(sys.stderr)
         self._progress = Progress(len(tasks), self._say)
         fleet_run = self._make_fleet().map(tasks)
-        if options.engine == "local":
+        if isinstance(self._engine, LocalEngine):
             adopt_orphans(loop)
         async with fleet_run as outcomes:
             drawing = loop.create_task(self._draw())
@@ -153,6 +154,17 @@ class _Run:
             self._note(f"left out: {visible(problem)}")
         return tasks
 
+    def _make_engine(self) -> LocalEngine | RayEngine:
+        options = self._options
+        if options.engine == "local":
+            if options.address is not None:
+                raise MisuseError("--address is of a cluster; add --engine ray")
+            return LocalEngine()
+        return RayEngine(
+            options.address, num_cpus=options.num_cpus, memory=options.memory,
+            resources=dict(options.resources),
+        )  # fmt: skip
+
     def _make_fleet(self) -> Fleet:
         options = self._options
         more: dict[str, Any] = {}
@@ -165,18 +177,8 @@ class _Run:
             policy = allow_kinds(*options.allow, otherwise=policy)
         if options.task_time_limit is not None:
             more["task_time_limit"] = options.task_time_limit
-        engine: LocalEngine | RayEngine
-        if options.engine == "local":
-            if options.address is not None:
-                raise MisuseError("--address is of a cluster; add --engine ray")
-            engine = LocalEngine()
-        else:
-            engine = RayEngine(
-                options.address, num_cpus=options.num_cpus, memory=options.memory,
-                resources=dict(options.resources),
-            )  # fmt: skip
         return Fleet(
-            engine, out=options.out, resume=options.resume, retry_failed=options.retry_failed,
+            self._engine, out=options.out, resume=options.resume, retry_failed=options.retry_failed,
             concurrency=options.concurrency, permissions=policy, max_tokens=options.max_tokens,
             time_limit=options.time_limit, retries=Retries(options.attempts),
             on_event=self._progress.apply, **more,
@@ -206,6 +208,8 @@ class _Run:
     def _signalled(self, number: int, fleet_run: FleetRun) -> None:
         """Stop the fleet at the first signal; end this process at the second."""
         if self._signal is not None:
+            if isinstance(self._engine, LocalEngine):
+                self._engine.kill()
             os._exit(SIGNALLED + number)
         self._signal = number
         fleet_run.stop("it was interrupted")

@@ -103,6 +103,11 @@ class LocalEngine:
         """Remove a job's worktree if its outcome was written, else keep it for another attempt."""
         await self._open_worker().settle(job.attempt_id, written=written)
 
+    def kill(self) -> None:
+        """Kill all agents and their child processes at once, for a process that ends now."""
+        if self._worker is not None:
+            self._worker.pool.kill()
+
     async def aclose(self, *, done: bool) -> None:
         """End the worker and its agents; remove directories that are not needed any more."""
         if self._worker is not None:

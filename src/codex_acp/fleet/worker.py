@@ -212,15 +212,24 @@ class AgentPool:
         lease.tasks -= 1
         lease.spoiled = lease.spoiled or not clean
         if lease.spoiled and not lease.tasks:
-            for leases in self._leases.values():
-                if lease in leases:
-                    leases.remove(lease)
-            await lease.runtime.aclose()
+            try:
+                await lease.runtime.aclose()
+            finally:
+                for leases in self._leases.values():
+                    if lease in leases:
+                        leases.remove(lease)
+
+    def kill(self) -> None:
+        """Kill all agents with their child processes at once."""
+        for lease in self._all():
+            lease.runtime.kill()
 
     async def aclose(self) -> None:
-        leases = [lease for leases in self._leases.values() for lease in leases]
+        await asyncio.gather(*(lease.runtime.aclose() for lease in self._all()))
         self._leases.clear()
-        await asyncio.gather(*(lease.runtime.aclose() for lease in leases))
+
+    def _all(self) -> list[Lease]:
+        return [lease for leases in self._leases.values() for lease in leases]
 
 
 CORRECTIONS: Final = 2
