@@ -9,6 +9,7 @@ import shutil
 import signal
 import time
 from asyncio.subprocess import Process
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -356,6 +357,36 @@ async def test_a_worktree_is_removed_with_what_it_was_made_of(tmp_path: Path) ->
     assert list((tmp_path / "root" / "f" / "trees").iterdir()) == []
     (bare,) = (tmp_path / "root" / "f" / "repositories").glob("*.git")
     assert list((bare / "worktrees").iterdir()) == []
+
+
+async def test_a_branch_may_take_the_place_of_another_between_two_runs(tmp_path: Path) -> None:
+    source = repository(tmp_path / "source")
+    git(source, "checkout", "-q", "-b", "release")
+    pinned = commit(source, b_txt="pinned\n")
+    git(source, "tag", "v1")
+    git(source, "checkout", "-q", "main")
+    job = Job(
+        attempt_id="1", fleet_id="f", run_id="r", task_id="t", name="t", prompts=("x",),
+        agent=spec(), repository=str(source), revision="release",
+    )  # fmt: skip
+    checkouts = Checkouts(tmp_path / "root")
+    left = await checkouts.make(job, again=False)
+    left.lock.release()
+    git(source, "branch", "-q", "-m", "release", "release/1.0")
+    git(source, "tag", "-d", "v1")
+    git(source, "tag", "v1/rc", "main")
+    head = commit(source, a_txt="two\n")
+    git(source, "branch", "-q", "-f", "release/1.0", "main")
+    expected = {"HEAD": head, "release/1.0": head, pinned: pinned}
+    expected["v1/rc"] = git(source, "rev-parse", "v1/rc")
+    for revision, wanted in expected.items():
+        again = replace(job, run_id="r2", task_id=revision, name="u", revision=revision)
+        made = await checkouts.make(again, again=True)
+        assert made.commit == wanted
+        await checkouts.remove(made)
+    assert (await checkouts.make(replace(job, run_id="r2"), again=True)).commit == pinned
+    with pytest.raises(CheckoutError, match="no revision 'release'"):
+        await checkouts.make(replace(job, run_id="r2", name="new"), again=False)
 
 
 async def test_a_worktree_is_gone_as_soon_as_its_task_has_its_outcome(tmp_path: Path) -> None:

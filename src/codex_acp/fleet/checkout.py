@@ -117,7 +117,10 @@ def problem_of_revision(revision: str) -> str | None:
 LOCK_POLL_SECONDS: Final = 0.05
 MOST_TREES: Final = 100
 """Worktrees of one task on one machine: one for each worker that still has one locked."""
-_FETCH_OPTIONS: Final = ("--no-tags", "--no-write-fetch-head", "--no-auto-maintenance", "--force")
+_FETCH_OPTIONS: Final = (
+    "--no-tags", "--no-write-fetch-head", "--no-auto-maintenance", "--force",
+    "--prune",  # a branch that is gone may stand where a new one belongs, like x and x/y
+)  # fmt: skip
 _HEADS: Final = "+refs/heads/*:refs/remotes/origin/*"
 _TAGS: Final = "+refs/tags/*:refs/tags/*"
 _HEAD: Final = "+HEAD:refs/remotes/origin/HEAD"
