@@ -74,6 +74,16 @@ def test_prompts_are_answered_one_after_the_other_and_kept_for_the_user_alone(
     assert stat.S_IMODE(history.parent.stat().st_mode) == 0o700
 
 
+def test_without_a_home_what_is_typed_is_not_kept(env: dict[str, str]) -> None:
+    with chat({**env, "XDG_STATE_HOME": "~nobody-of-this-name/state"}, "echoes") as terminal:
+        terminal.until("what is typed is not kept")
+        terminal.line("first\r")
+        terminal.until("You said 'first'.")
+        terminal.line("\x04")
+        terminal.rest()
+        assert terminal.end()[0] == 0
+
+
 def test_the_hint_to_go_on_leads_to_the_same_session_with_the_same_options() -> None:
     talk: Any = SimpleNamespace(_options=ChatOptions(codex="/a b/codex", trust=("/t", "/u v")))
     session: Any = SimpleNamespace(cwd="/else where", session_id="s")

@@ -255,6 +255,10 @@ async def test_worktrees_do_not_lie_where_codex_lets_every_agent_write(
     (tmp_path / "cache" / "codex-acp-sdk").touch()
     with pytest.raises(MisuseError, match="XDG_CACHE_HOME"):
         await outcomes(fleet_of(None), one)
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.setattr(os.path, "expanduser", lambda path: path)  # as without HOME and user
+    with pytest.raises(MisuseError, match="no home directory; set XDG_CACHE_HOME"):
+        await outcomes(fleet_of(None), task("c", tmp_path))
 
 
 async def test_a_directory_that_claims_another_worktree_has_no_diff(tmp_path: Path) -> None:

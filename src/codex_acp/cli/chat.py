@@ -422,13 +422,13 @@ class ChatInput:
 
     def _open_history(self) -> History:
         state = os.environ.get("XDG_STATE_HOME") or "~/.local/state"
-        path = Path(state).expanduser() / "codex-acp-sdk" / "history"
         try:
+            path = Path(state).expanduser() / "codex-acp-sdk" / "history"
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             if path.exists() and path.stat().st_size > HISTORY_LIMIT:
                 path.replace(path.with_name(f"{path.name}.old"))
             os.close(open_private(path, tighten=True))
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, RuntimeError) as error:  # RuntimeError: no home directory
             self._screen.note(f"what is typed is not kept: {visible(str(error))}")
             return InMemoryHistory()
         return FileHistory(str(path))

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from codex_acp._files import read_regular
+from codex_acp.errors import MisuseError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -24,9 +25,13 @@ MOST_READ: Final = 256 * 1024 * 1024
 
 
 def default_root() -> Path:
-    """Return the directory for worktrees: not below /tmp, where Codex's sandbox allows writing."""
+    """Return the directory for worktrees: not below /tmp, where Codex's sandbox allows writing.
+    Raises MisuseError if this user has no home directory."""
     cache = os.environ.get("XDG_CACHE_HOME")
-    return (Path(cache) if cache else Path.home() / ".cache") / "codex-acp-sdk" / "fleet"
+    try:
+        return (Path(cache) if cache else Path.home() / ".cache") / "codex-acp-sdk" / "fleet"
+    except RuntimeError as error:
+        raise MisuseError("this user has no home directory; set XDG_CACHE_HOME") from error
 
 
 def make_private(folder: Path) -> Path:
