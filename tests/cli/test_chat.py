@@ -16,7 +16,7 @@ import pytest
 
 from codex_acp.acp.types import BooleanSessionConfigOption
 from codex_acp.cli.chat import ChatCommands, _Chat
-from codex_acp.cli.command_arguments import ChatOptions
+from codex_acp.cli.command_arguments import ChatOptions, chat_parser
 from codex_acp.cli.screen import TextOutput
 from codex_acp.errors import MisuseError
 from codex_acp.testing import CodexHome, ModelResponse, ScriptedModel, Text
@@ -65,7 +65,7 @@ def test_prompts_are_answered_one_after_the_other_and_kept_for_the_user_alone(
         terminal.line("\x1b[A\x1b[D\x1b[Dx\r")  # the line before, changed
         terminal.until("You said 'secoxnd'.")
         terminal.line("\x04")
-        terminal.until(f"Go on with it: codex-acp-sdk chat {shlex.join(agent('echoes'))} --resume ")
+        terminal.until(f"Go on with it: codex-acp-sdk chat {shlex.join(agent('echoes'))} --resume=")
         terminal.rest()
         assert terminal.end()[0] == 0
     history = tmp_path / "state" / "codex-acp-sdk" / "history"
@@ -84,14 +84,22 @@ def test_without_a_home_what_is_typed_is_not_kept(env: dict[str, str]) -> None:
         assert terminal.end()[0] == 0
 
 
-def test_the_hint_to_go_on_leads_to_the_same_session_with_the_same_options() -> None:
-    talk: Any = SimpleNamespace(_options=ChatOptions(codex="/a b/codex", trust=("/t", "/u v")))
-    session: Any = SimpleNamespace(cwd="/else where", session_id="s")
-    options = ["--codex", "/a b/codex", "--trust", "/t", "--trust", "/u v"]
-    hint = shlex.split(_Chat._resume_arguments(talk, session))
-    assert hint == [*options, "--cwd", "/else where", "--resume", "s"]
-    session.cwd = str(Path.cwd())
-    assert shlex.split(_Chat._resume_arguments(talk, session)) == [*options, "--resume", "s"]
+@pytest.mark.attack("agent")
+@pytest.mark.parametrize("session_id", ["s", "--allow=all", "-h", "a b; rm $HOME"])
+def test_the_hint_to_go_on_leads_to_the_same_session_with_the_same_options(
+    tmp_path: Path, session_id: str
+) -> None:
+    folder = tmp_path / "u v"
+    folder.mkdir()
+    options = ChatOptions(codex="/a b/codex", trust=(str(tmp_path), str(folder)))
+    talk: Any = SimpleNamespace(_options=options)
+    for cwd in (str(folder), str(Path.cwd())):
+        session: Any = SimpleNamespace(cwd=cwd, session_id=session_id)
+        hint = chat_parser().parse_args(shlex.split(_Chat._resume_arguments(talk, session)))
+        assert (hint.codex, (*hint.trust,), hint.resume, (*hint.allow,)) == (
+            options.codex, options.trust, session_id, options.allow,
+        )  # fmt: skip
+        assert hint.cwd == (cwd if cwd == str(folder) else None)
 
 
 def test_ctrl_c_cancels_what_runs_and_twice_at_the_prompt_leaves(env: dict[str, str]) -> None:

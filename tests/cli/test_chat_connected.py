@@ -76,7 +76,7 @@ def test_questions_that_waited_are_asked_one_at_a_time_with_how_many_wait(tmp_pa
             waiting.answered.wait(30)
             terminal.line("\x04")
             terminal.until(
-                f"Go on with it: codex-acp-sdk chat --connect {url} --cwd {tmp_path} --resume one"
+                f"Go on with it: codex-acp-sdk chat --connect {url} --cwd {tmp_path} --resume=one"
             )
             terminal.rest()
             assert terminal.end()[0] == 0

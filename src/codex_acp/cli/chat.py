@@ -234,7 +234,8 @@ class _Chat:
         which += [word for each in options.trust for word in ("--trust", each)]
         if session.cwd != str(Path.cwd()):
             which += ["--cwd", session.cwd]
-        return visible(shlex.join([*which, "--resume", session.session_id]))
+        # Not as a word of its own: an id that the agent begins with "-" would be an option.
+        return visible(shlex.join([*which, f"--resume={session.session_id}"]))
 
 
 def _session_line(info: SessionInfo, stream: TextIO, prefix: str) -> str:
