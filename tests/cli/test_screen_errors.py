@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import io
 import json
+import math
 from typing import Any
 
 import pytest
 
 from codex_acp.acp.types import AgentAuthMethod
 from codex_acp.adapter.sessions.opening_errors import busy_elsewhere, unknown_session
-from codex_acp.cli.screen import DETAIL_LIMIT, LOOK_AT_ITS_LOG, MOST_VALUES, describe_error
+from codex_acp.cli.screen import (
+    DETAIL_LIMIT,
+    LOOK_AT_ITS_LOG,
+    MOST_VALUES,
+    JsonOutput,
+    describe_error,
+)
 from codex_acp.errors import ErrorReply, ProcessExited
 from codex_acp.routing.display import shortened
 from codex_acp.runtime import AuthenticationRequired
@@ -107,3 +115,15 @@ def test_other_errors_say_it_themselves() -> None:
     assert describe_error(ProcessExited("fox", -15, ""), "fox") == "fox was ended by SIGTERM"
     assert describe_error(ProcessExited("fox", -99, ""), "fox") == "fox was ended by signal 99"
     assert describe_error(ProcessExited("fox", None, ""), "fox") == "fox ended"
+
+
+@pytest.mark.attack("agent")
+def test_the_line_of_an_error_is_json_whatever_number_the_agent_adds() -> None:
+    out = io.StringIO()
+    JsonOutput(out).error(ErrorReply("session/new", -32603, "x", {"n": [math.inf, 1.5]}))
+
+    def refuse(constant: str) -> None:
+        pytest.fail(constant)
+
+    line = json.loads(out.getvalue(), parse_constant=refuse)
+    assert line["error"]["data"] == {"n": [None, 1.5]}

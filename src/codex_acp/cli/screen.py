@@ -515,7 +515,7 @@ class JsonOutput:
         detail: dict[str, object] = {"class": type(error).__name__, "message": str(error)}
         cause = error.__cause__ if isinstance(error, AgentStartError) else error
         if isinstance(cause, ErrorReply):
-            detail |= {"code": cause.code, "data": cause.data}
+            detail |= {"code": cause.code, "data": plain(cause.data)}  # Infinity is no JSON
         elif isinstance(cause, ProcessExited):
             detail |= {"exitCode": cause.returncode, "stderr": cause.stderr_tail}
         self._line("error", error=detail)
