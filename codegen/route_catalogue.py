@@ -52,6 +52,14 @@ _CALL: Final[dict[str, Any]] = {
     "arguments": _ARGUMENTS,
     "status": "inProgress",
 }
+_RUNNING: Final[dict[str, Any]] = {
+    "type": "commandExecution",
+    "id": "item-1",
+    "command": "python3 -i",
+    "commandActions": [],
+    "cwd": "/project",
+    "status": "inProgress",
+}
 _CHANGE: Final[dict[str, Any]] = {
     "type": "fileChange",
     "id": "item-1",
@@ -151,7 +159,8 @@ def _commands() -> Iterator[Sample]:
     more = {"additionalPermissions": {"network": {"enabled": True}}}
     yield _sample(_COMMAND, "kind command, more permissions", {**_RUN, **more})
     stdin = {**_RUN, "kind": "writeStdin", "approvalId": "stdin-1"}
-    yield _sample(_COMMAND, "kind writeStdin", stdin)
+    yield _sample(_COMMAND, "kind writeStdin", stdin, _RUNNING)
+    yield _sample(_COMMAND, "kind writeStdin, to an unknown command", stdin)
     human = {**_RUN, "kind": "humanCommand", "approvalId": "checkpoint-1"}
     yield _sample(_COMMAND, "kind humanCommand", human)
     lasting = {"availableDecisions": ["accept", "acceptForSession", "decline", "cancel"]}

@@ -8,7 +8,7 @@ from typing import Any
 import anyio
 import pytest
 
-from codex_acp.codex import Allow, Deny, Once, ask
+from codex_acp.codex import Allow, Deny, Once, allow_commands, ask
 from codex_acp.codex.approvals import callbacks, policy_runner
 from codex_acp.codex.approvals.grants import Grant
 from codex_acp.codex.approvals.policies import ApprovalQuestion, Policy
@@ -31,6 +31,7 @@ from tests.codex.policy_bench import (
     warnings_of,
 )
 from tests.codex.server_request_samples import COMMAND
+from tests.support.routing_samples import command_item
 
 # --- while a callback runs ---------------------------------------------------------------------
 
@@ -350,3 +351,17 @@ async def test_3_7_another_action_in_place_of_the_allowed_one_interrupts_the_tur
         count = 2 if second == "request" else 1
         assert await bench.answers(count) == [{"decision": "accept"}, DECLINED][:count]
     assert "is interrupted" in caplog.text
+
+
+@pytest.mark.attack("model")
+async def test_3_8_a_policy_sees_the_command_that_an_input_is_for() -> None:
+    asked = Asked()
+    started = Notify(
+        "item/started",
+        {**TURN, "startedAtMs": 1, "item": command_item("psql prod", "i")},
+    )
+    write = ask_command("npm test", kind="writeStdin", approvalId="s")
+    async with PolicyBench(allow_commands(["npm test"]) | ask(asked), started, write):
+        with anyio.fail_after(60):
+            await asked.called.wait()
+        assert asked.questions[0].arguments["runningCommand"] == "psql prod"

@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 
-from codex_acp.testing import Text, exec_command
+from codex_acp.testing import Gate, Text, ToolCall, exec_command, write_stdin
 from tests.e2e.either_version import EitherVersion
 from tests.e2e.session_bench import tool_calls, updates_of
+from tests.e2e.sub_agents_bench import SubAgentBench
+from tests.e2e_contract.contract_bench import Scenes
 
 INVALID_PARAMS = -32602
 
@@ -105,3 +107,59 @@ def test_what_runs_on_is_told_again_when_its_session_is_opened_anew(version: int
         assert it.adapter.ask("terminal/cancel", stop)["result"] == {}
         it.until(session, "state_update", background=[])
         assert it.prompt(session, "/ps") == "Nothing runs in the background."
+
+
+def terminal(name: str) -> ToolCall:
+    """Start a command outside of the sandbox that repeats its input."""
+    return exec_command(
+        f"echo {name}; cat", justification="May I?", tty=True, yield_time_ms=250, call_id=name
+    )
+
+
+INPUTS = Scenes()
+IN_PRODUCTION = INPUTS.add(
+    "writes to one of two",
+    [terminal("STAGING")],
+    [terminal("PRODUCTION")],
+    [Gate("started"), exec_command("true", call_id="n")],
+    [write_stdin(424242, "drop table users;\n", yield_time_ms=250, call_id="w")],
+    [Text("Done.")],
+)
+LATER = INPUTS.add(
+    "writes once more",
+    [write_stdin(424242, "commit;\n", yield_time_ms=250, call_id="w2")],
+    [Text("Done.")],
+)
+
+
+@pytest.mark.attack("model")
+@EVERY_VERSION
+def test_3_8_an_input_names_the_command_that_gets_it(version: int) -> None:
+    with SubAgentBench(INPUTS, version) as bench:
+
+        def allow() -> dict[str, Any]:
+            asked = bench.adapter.wait_for(
+                lambda m: m.get("method") == "session/request_permission"
+            )
+            bench.adapter.choose(asked, "allow_once")
+            call = asked["params"].get("toolCall") or asked["params"]["subject"].get("toolCall")
+            return dict(call or {})
+
+        bench.begin(IN_PRODUCTION)
+        allow()
+        allow()
+        bench.model.wait_for_gate("started")
+        (output,) = (r.tool_outputs["PRODUCTION"] for r in bench.model.requests[-1:])
+        found = re.search(r"session ID (\d+)", output)
+        assert found is not None
+        bench.model.put("424242", found[1])
+        bench.model.open("started")
+        call = allow()
+        assert bench.end() == "end_turn"
+
+        assert "PRODUCTION" in call["title"]
+        assert "PRODUCTION" in call["rawInput"]["runningCommand"]
+        assert "drop table users;" in call["title"]
+        bench.begin(LATER)
+        assert "PRODUCTION" in allow()["title"], "it runs since the turn before"
+        assert bench.end() == "end_turn"

@@ -10,8 +10,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from codex_acp.codex.approvals.actions import comparable_looks, named_paths, place_of
-from codex_acp.codex.approvals.classify import ApprovalRequest
+from codex_acp.codex._generated.notifications import ServerNotification
+from codex_acp.codex.approvals.actions import (
+    comparable_looks,
+    named_paths,
+    place_of,
+    refreshed,
+)
+from codex_acp.codex.approvals.classify import ApprovalRequest, CommandApproval, classify
 from codex_acp.codex.approvals.grants import (
     NotGranted,
     Once,
@@ -27,6 +33,8 @@ from codex_acp.mapping.v1.updates import permission_request
 from codex_acp.routing.approvals import choices, identity_of
 from codex_acp.routing.changes import Looks
 from codex_acp.routing.display import is_plain, visible
+from codex_acp.routing.ledger import Key, Ledger, LedgerEntry
+from codex_acp.routing.records import approval_requested
 from codex_acp.wire.codec import encode
 from tests.support.path_looks import behind, nothing, there
 from tests.support.path_looks import texts as looks_of
@@ -35,8 +43,11 @@ from tests.support.routing_samples import (
     approval_route,
     change,
     command,
+    command_item,
     file_change,
     file_item,
+    item_completed,
+    item_started,
     mcp_item,
     options,
     permissions,
@@ -45,6 +56,7 @@ from tests.support.routing_samples import (
     running,
     thread_started,
     tool_approval,
+    turn_completed,
     turn_started,
 )
 from tests.support.updates import wire
@@ -75,7 +87,7 @@ def texts(call: dict[str, Any]) -> list[str]:
 
 EVERY: list[tuple[str, Any, list[dict[str, Any]]]] = [
     ("command", command(), []),
-    ("stdin", command(kind="writeStdin", approvalId="s"), []),
+    ("stdin", command(kind="writeStdin", approvalId="s"), [command_item()]),
     ("file change", file_change(), [file_item()]),
     ("permissions", permissions(), []),
     ("tool", tool_approval(), [mcp_item()]),
@@ -95,6 +107,7 @@ tricks = pytest.mark.parametrize(
         (command(additionalPermissions={"fileSystem": {"write": [TRICK]}}), []),
         (command(networkApprovalContext={"host": TRICK, "protocol": "https"}), []),
         (command(proposedExecpolicyAmendment=[TRICK]), []),
+        (command(kind="writeStdin", approvalId="s"), [command_item(TRICK)]),
         (file_change(grantRoot=TRICK), [file_item(change(TRICK, TRICK, "update"))]),
         (file_change(), [file_item(change("a", "t", "update", move_path=TRICK))]),
         (file_change(), [file_item(change(TRICK, TRICK), change(TRICK, TRICK, "delete"))]),
@@ -123,6 +136,91 @@ tricks = pytest.mark.parametrize(
     ],
 )
 """Requests that are hostile wherever they can be."""
+
+
+WRITTEN_TO: dict[str, tuple[list[ServerNotification], str | None]] = {
+    "runs": ([item_started(command_item("psql prod"))], "psql prod"),
+    "runs since an earlier turn": (
+        [item_started(command_item("psql prod")), turn_completed(), turn_started(turn="next")],
+        "psql prod",
+    ),
+    "has ended": (
+        [item_started(command_item("psql prod")), item_completed(command_item("psql prod"))],
+        None,
+    ),
+    "shares its id": (
+        [item_started(command_item("psql prod")), item_started(command_item("cat"))],
+        None,
+    ),
+    "shares its id with one that has ended": (
+        [
+            item_started(command_item("psql prod")),
+            item_started(command_item("cat")),
+            item_completed(command_item("cat")),
+            item_started(command_item("cat")),
+        ],
+        None,
+    ),
+    "shares its id with one of an earlier turn": (
+        [
+            item_started(command_item("psql prod")),
+            turn_completed(),
+            turn_started(turn="next"),
+            item_started(command_item("cat"), turn="next"),
+            item_completed(command_item("cat"), turn="next"),
+            item_started(command_item("cat"), turn="next"),
+        ],
+        None,
+    ),
+    "is no command": ([item_started(mcp_item())], None),
+}
+
+
+@pytest.mark.attack("model")
+@pytest.mark.parametrize(("told", "named"), WRITTEN_TO.values(), ids=WRITTEN_TO)
+def test_3_8_an_input_is_shown_with_the_command_that_gets_it(
+    told: list[ServerNotification], named: str | None
+) -> None:
+    items = running()
+    for each_told in told:
+        items.apply(each_told)
+    turn = items.running_turn("root")
+    asked = command(kind="writeStdin", approvalId="s", command="drop table users;", turnId=turn)
+    routed = approval_route(asked, items)
+    call = json.loads(
+        encode(permission_request(PermissionQuestion("s", routed.shown, ())).tool_call)
+    )
+
+    assert call["rawInput"]["runningCommand"] == named
+    assert call["rawInput"]["command"] == "drop table users;"
+    entry = Ledger().open(Key(1, "int", 0), routed, 1)
+    assert isinstance(entry, LedgerEntry)
+    _, recorded = approval_requested(entry).subject
+    assert recorded == f"written to {named or 'a command that is not known any more'}"
+    if named is None:
+        assert call["title"].startswith("Write to a running command that is not known any more: ")
+    else:
+        assert call["title"] == "Write to `psql prod`: drop table users;"
+        assert any("psql prod" in text for text in texts(call)[1:])
+    assert "cat" not in call["title"]
+
+
+@pytest.mark.attack("model")
+def test_3_2_an_input_is_not_allowed_for_a_command_that_has_ended() -> None:
+    items = running(command_item("psql prod"))
+    asked = classify(command(kind="writeStdin", approvalId="s"), items)
+    assert isinstance(asked, CommandApproval)
+    shown = digest_of(asked)
+    other = classify(asked.request, running(command_item("cat")))
+    assert isinstance(other, CommandApproval)
+    assert digest_of(other) != shown
+    still = refreshed(asked, items)
+    assert not isinstance(
+        accepting_reply(Once(), (Once(),), shown, still, running=True), NotGranted
+    )
+    items.apply(item_completed(command_item("psql prod")))
+    gone = refreshed(asked, items)
+    assert isinstance(accepting_reply(Once(), (Once(),), shown, gone, running=True), NotGranted)
 
 
 @tricks

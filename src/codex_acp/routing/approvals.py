@@ -13,7 +13,12 @@ from typing import TYPE_CHECKING, Final, NamedTuple, assert_never
 
 from codex_acp.codex._generated import models
 from codex_acp.codex.approvals import classify as classes
-from codex_acp.codex.approvals.actions import changes_of, path_of_entry
+from codex_acp.codex.approvals.actions import (
+    changes_of,
+    command_written_to,
+    is_input,
+    path_of_entry,
+)
 from codex_acp.codex.approvals.grants import (
     Always,
     Grant,
@@ -68,6 +73,8 @@ if TYPE_CHECKING:
 
 _NO_COMMAND: Final = "(no command given)"
 
+_UNKNOWN_COMMAND: Final = "a running command that is not known any more"
+
 _NETWORK: Final[dict[bool | None, str]] = {True: "network", False: "no network"}
 
 _FOR_GOOD: Final = "always, in every directory and later session"
@@ -79,7 +86,6 @@ _BOOKKEEPING: Final = frozenset(
 """Fields of a request that do not describe the action; the digest covers them, too."""
 
 _VERBS: Final[dict[str, str]] = {
-    "writeStdin": "Write to a running command",
     "humanCommand": "Run (your organisation wants a person to decide)",
 }
 """Kind of a command approval, other than the plain one → beginning of its title."""
@@ -222,6 +228,9 @@ def _title(approval: classes.ApprovalRequest, looks: Looks) -> tuple[str, CallKi
                 where = f"{context.protocol}://{context.host}"
                 return f"Connect to {inline(where)}", "fetch"
             verb = _VERBS.get(params.kind, "Run")
+            if is_input(approval):
+                written_to = command_written_to(approval)
+                verb = f"Write to {_code(written_to) if written_to else _UNKNOWN_COMMAND}"
             command = _command(approval, params.command or _NO_COMMAND, looks)
             return f"{verb}: {command}", "execute"
         case classes.LegacyCommandApproval(request=legacy):
@@ -248,10 +257,14 @@ def _command(approval: classes.ApprovalRequest, command: str, looks: Looks) -> s
     if not noted:
         return inline(command)
     where = noted.pop(_cwd(approval) or "", None)
-    shown = code_span(shortened(visible(command), TITLE_LIMIT))
+    shown = _code(command)
     directory = "" if where is None else f", in {where}"
     permissions = f", with permissions for {listed([*noted.values()])}" if noted else ""
     return f"{shown}{directory}{permissions}"
+
+
+def _code(command: str) -> str:
+    return code_span(shortened(visible(command), TITLE_LIMIT))
 
 
 def _permissions(approval: classes.PermissionsApproval, looks: Looks) -> str:
@@ -384,6 +397,8 @@ def _action(approval: classes.ApprovalRequest) -> list[_Part]:
         case classes.CommandApproval(request=request):
             params, more = request.params, request.params.additional_permissions
             parts = [_Part("", params.command, "sh")] if params.command else []
+            if is_input(approval) and (running := command_written_to(approval)):
+                parts.append(_Part("Written to the running command:", running, "sh"))
             if more is not None:
                 parts.append(_Part("With more permissions:", _json(plain(more))))
             return parts

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, assert_never
 
 from codex_acp._json import text_at
 from codex_acp.codex.approvals import classify as classes
+from codex_acp.codex.approvals.actions import command_written_to, is_input
 from codex_acp.codex.approvals.grants import RememberHost
 from codex_acp.codex.approvals.running_items import move_target, server_of
 from codex_acp.routing.elicitations import FormElicitation
@@ -92,6 +93,9 @@ def _subject(approval: classes.ApprovalRequest) -> tuple[str, ...]:
             params, context = request.params, request.params.network_approval_context
             if context is not None:
                 return (f"{context.protocol}://{context.host}",)
+            if is_input(approval):
+                running = command_written_to(approval) or "a command that is not known any more"
+                return (params.command or "", f"written to {running}")
             return (params.command or "",)
         case classes.LegacyCommandApproval(request=legacy):
             return (shlex.join(legacy.params.command),)

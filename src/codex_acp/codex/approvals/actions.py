@@ -223,6 +223,17 @@ def is_network(approval: ApprovalRequest) -> bool:
     )
 
 
+def is_input(approval: ApprovalRequest) -> bool:
+    """Return whether the approval is for text that is written to a running command."""
+    return isinstance(approval, CommandApproval) and approval.request.params.kind == "writeStdin"
+
+
+def command_written_to(approval: CommandApproval) -> str | None:
+    """Return the running command that gets an input, None if that is not known."""
+    item = approval.item
+    return item.command if isinstance(item, models.CommandExecutionThreadItem) else None
+
+
 def has_item(approval: ApprovalRequest) -> bool:
     """Return whether the action itself is an item, whose end shows what has run. The item of a
     sub-command is the command around it; a connection and permissions have no item."""
@@ -295,6 +306,8 @@ def refreshed(approval: ApprovalRequest, items: Items) -> ApprovalRequest | None
             if isinstance(item, models.McpToolCallThreadItem):
                 return approval._replace(item=item)
             return None
+        case CommandApproval() if is_input(approval):
+            return approval._replace(item=items.written_to(place.thread_id, place.item_id))
         case CommandApproval(item=asked_about):
             if not has_item(approval) or (item is None and asked_about is None):
                 return approval  # the request has the whole action

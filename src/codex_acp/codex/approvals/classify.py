@@ -48,7 +48,8 @@ APPROVAL_QUESTION: Final = "mcp_tool_call_approval"
 class CommandApproval(NamedTuple):
     """Asks whether a command may run, text be written to a running command, or a host be reached.
 
-    ``item`` is the item in progress with the request's item id, of any type.
+    ``item`` is the item in progress with the request's item id, of any type; for text that is to be
+    written, the running command that gets it, None if that is not known.
     """
 
     request: ItemCommandExecutionRequestApproval
@@ -187,8 +188,11 @@ def _command(request: ItemCommandExecutionRequestApproval, items: Items) -> Clas
     kind = request.params.kind
     match kind:
         case "command" | "writeStdin" | "humanCommand":
-            running = items.get(request.params.thread_id, request.params.item_id)
+            place = request.params.thread_id, request.params.item_id
+            running = items.get(*place)
             item = None if running is None else running.item
+            if kind == "writeStdin":
+                item = items.written_to(*place)
             return _refused_without_turn(request, items) or CommandApproval(request, item)
         case UnknownValue():
             return Refused(request, f"Codex asks for an unknown kind of approval, {_quoted(kind)}")

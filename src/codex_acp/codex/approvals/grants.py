@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, assert_never
 
 from codex_acp.codex._generated import models
-from codex_acp.codex.approvals.actions import changes_of
+from codex_acp.codex.approvals.actions import changes_of, command_written_to, is_input
 from codex_acp.codex.approvals.classify import (
     ApprovalRequest,
     CommandApproval,
@@ -214,7 +214,10 @@ def arguments_of(approval: ApprovalRequest) -> dict[str, JsonValue]:
     """Return the approved action as JSON: shown to the person, and digested (contract 3.2)."""
     match approval:
         case CommandApproval(request=command):
-            return _members(command.params)
+            members = _members(command.params)
+            if is_input(approval):
+                members["runningCommand"] = command_written_to(approval)
+            return members
         case FileChangeApproval(request=asked, item=change):
             arguments: dict[str, JsonValue] = {"changes": plain(change.changes), "id": change.id}
             root = asked.params.grant_root  # an accepting reply allows writing below it, too

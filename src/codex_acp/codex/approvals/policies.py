@@ -73,7 +73,9 @@ class ApprovalQuestion:
     arguments: Mapping[str, JsonValue]
     """A copy of the action, as plain JSON without the fields that Codex did not send.
 
-    `CommandApproval` has the params of its request: ``command`` (one text), ``cwd``, ``reason``, …
+    `CommandApproval` has the params of its request: ``command`` (one text), ``cwd``, ``reason``, …,
+    and, if its ``kind`` is ``writeStdin``, the ``runningCommand`` that gets the text, None if that
+    is not known.
     `FileChangeApproval` has ``changes`` (``path``, ``kind``, ``diff`` each), ``id``, ``grantRoot``.
     `PermissionsApproval` has ``permissions``, `McpToolApproval` and `McpToolQuestion` have
     ``server``, ``tool`` and ``arguments``. `LegacyCommandApproval` and `LegacyPatchApproval` have

@@ -57,7 +57,8 @@ class RunningItem:
     asked: bool = False
     """Whether an approval of the item is open, or was answered."""
     shared: bool = False
-    """Whether another call started with the item's id: a request could be about either of them."""
+    """Whether another call or command started with the item's id: a request could be about either
+    of them."""
 
 
 @record
@@ -67,6 +68,10 @@ class Items:
     opened: Container[str] = frozenset()
     """Threads that this side opened: never sub-agents, even if a model names them as such."""
     _items: dict[tuple[str, str], RunningItem] = field(default_factory=dict)
+    _left: LastOnes[tuple[str, str], RunningItem] = field(
+        default_factory=partial(LastOnes, MAX_ENDED)
+    )
+    """Commands that run on behind the end of their turn; shared items that may."""
     _turns: dict[str, str] = field(default_factory=dict)
     _outer: dict[str, str] = field(default_factory=dict)
     """Thread → the turn around its running turn: items of a review have the outer turn's id."""
@@ -81,7 +86,10 @@ class Items:
             self._start_item(event.params.thread_id, event.params.turn_id, event.params.item)
         elif isinstance(event, notifications.ItemCompletedEvent):
             self._learn_children(event.params.thread_id, event.params.item)
-            self._items.pop((event.params.thread_id, id_of(event.params.item)), None)
+            key = event.params.thread_id, id_of(event.params.item)
+            running = self._items.pop(key, None) or self._left.pop(key, None)
+            if running is not None and running.shared:
+                self._left[key] = running  # another one with this id may still run
         elif isinstance(event, notifications.ItemFileChangePatchUpdatedEvent):
             running = self._items.get((event.params.thread_id, event.params.item_id))
             if running is not None and isinstance(running.item, models.FileChangeThreadItem):
@@ -121,12 +129,16 @@ class Items:
         self._learn_children(thread_id, item)
         if not self.is_running(thread_id, turn_id):
             return  # no approval of the item could be granted, and no turn end would remove it
-        running = self._items.setdefault(
-            (thread_id, id_of(item)), RunningItem(thread_id, turn_id, item)
-        )
+        key = thread_id, id_of(item)
+        left, running = self._left.get(key), RunningItem(thread_id, turn_id, item)
+        running = self._items.setdefault(key, running)
+        if left is not None:
+            running.shared = running.shared or left.shared or not _same_command(left.item, item)
         # Items of other types report their start more than once.
         if isinstance(running.item, models.McpToolCallThreadItem):
             running.shared = running.shared or not same_call(running.item, item)
+        elif isinstance(running.item, models.CommandExecutionThreadItem):
+            running.shared = running.shared or not _same_command(running.item, item)
         running.item = item
 
     def _start_turn(self, thread_id: str, turn: models.Turn) -> None:
@@ -142,7 +154,9 @@ class Items:
         self._turns.pop(thread_id, None)
         self._outer.pop(thread_id, None)
         for key in [key for key in self._items if key[0] == thread_id]:
-            del self._items[key]
+            running = self._items.pop(key)
+            if isinstance(running.item, models.CommandExecutionThreadItem):
+                self._left[key] = running
 
     def _learn_children(self, thread_id: str, item: models.ThreadItem) -> None:
         """Learn the sub-agents that an item names."""
@@ -189,6 +203,16 @@ class Items:
     def get(self, thread_id: str, item_id: str) -> RunningItem | None:
         """Return the item, if it is in progress."""
         return self._items.get((thread_id, item_id))
+
+    def written_to(self, thread_id: str, item_id: str) -> models.CommandExecutionThreadItem | None:
+        """Return the running command with this id, also of an earlier turn; None if no command or
+        more than one has it."""
+        key = thread_id, item_id
+        running = self._items.get(key) or self._left.get(key)
+        if running is None or running.shared:
+            return None
+        item = running.item
+        return item if isinstance(item, models.CommandExecutionThreadItem) else None
 
     def mcp_calls(self, thread_id: str, turn_id: str, server: str) -> list[RunningItem]:
         """Return the running calls of a server (`full_server_name`) in a turn that no approval is
@@ -238,6 +262,14 @@ def same_call(one: models.ThreadItem, other: models.ThreadItem) -> bool:
         and isinstance(other, models.McpToolCallThreadItem)
         and (server_of(one), one.tool) == (server_of(other), other.tool)
         and same_json(one.arguments, other.arguments)
+    )
+
+
+def _same_command(one: models.ThreadItem, other: models.ThreadItem) -> bool:
+    return (
+        isinstance(one, models.CommandExecutionThreadItem)
+        and isinstance(other, models.CommandExecutionThreadItem)
+        and (one.command, one.cwd) == (other.command, other.cwd)
     )
 
 
