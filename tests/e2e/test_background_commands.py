@@ -134,7 +134,7 @@ LATER = INPUTS.add(
 
 @pytest.mark.attack("model")
 @EVERY_VERSION
-def test_3_8_an_input_names_the_command_that_gets_it(version: int) -> None:
+def test_3_8_an_input_names_the_command_that_gets_it_and_its_card_ends_well(version: int) -> None:
     with SubAgentBench(INPUTS, version) as bench:
 
         def allow() -> dict[str, Any]:
@@ -160,6 +160,8 @@ def test_3_8_an_input_names_the_command_that_gets_it(version: int) -> None:
         assert "PRODUCTION" in call["title"]
         assert "PRODUCTION" in call["rawInput"]["runningCommand"]
         assert "drop table users;" in call["title"]
+        told = [u for u in bench.updates() if u.get("toolCallId") == call["toolCallId"]]
+        assert [u["status"] for u in told] == ["pending", "in_progress", "completed"]
         bench.begin(LATER)
         assert "PRODUCTION" in allow()["title"], "it runs since the turn before"
         assert bench.end() == "end_turn"

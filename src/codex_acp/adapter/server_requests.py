@@ -27,10 +27,11 @@ from codex_acp.codex.approvals.actions import (
     ALLOWED_IN_DOUBT,
     SHARED_ID,
     changes_of,
+    ends_when_allowed,
     named_paths,
     refreshed,
 )
-from codex_acp.codex.approvals.classify import ApprovalRequest, PermissionsApproval, classify
+from codex_acp.codex.approvals.classify import ApprovalRequest, classify
 from codex_acp.errors import CodexAcpError, RpcError
 from codex_acp.mapping.events import PermissionQuestion, tool_call_id
 from codex_acp.mapping.item_calls import wanted_of_changes
@@ -325,8 +326,8 @@ class ServerRequestRunner:
         session = self._session(routed.session_id)
         if session is not None:
             session.approval_settled(routed.shown.id, accepted=accepted)
-        if accepted and isinstance(routed.approval, PermissionsApproval):
-            self._call_ended(routed, ended_well=True)  # no item follows a grant of permissions
+        if accepted and ends_when_allowed(routed.approval):
+            self._call_ended(routed, ended_well=True)
         elif accepted and routed.shown.id != tool_call_id(routed.item_id):
             self._accepted.setdefault((routed.thread_id, routed.item_id), []).append(routed)
 

@@ -15,8 +15,14 @@ from codex_acp.codex._generated import notifications
 from codex_acp.codex._generated.methods import MODELS, SERVER_NOTIFICATIONS, SERVER_REQUESTS
 from codex_acp.codex._generated.server_requests import REQUEST_CLASSES
 from codex_acp.codex.approvals import refusals
-from codex_acp.codex.approvals.actions import ALLOWED_IN_DOUBT, SHARED_ID, named_paths, refreshed
-from codex_acp.codex.approvals.classify import ApprovalRequest, PermissionsApproval, classify
+from codex_acp.codex.approvals.actions import (
+    ALLOWED_IN_DOUBT,
+    SHARED_ID,
+    ends_when_allowed,
+    named_paths,
+    refreshed,
+)
+from codex_acp.codex.approvals.classify import ApprovalRequest, classify
 from codex_acp.codex.approvals.running_items import Items
 from codex_acp.errors import InvalidPayload, RpcError
 from codex_acp.mapping.events import PermissionQuestion, StateChanged, tool_call_id
@@ -474,7 +480,7 @@ class Bridge:
             out.events.append(make_notice(f"Not approved: {settlement.reason}."))
         how = {"accepted": accepted, "cancelled": cancelled}
         out.events += approval_settled(self._state, routed.shown.id, **how)
-        if accepted and isinstance(routed.approval, PermissionsApproval):
+        if accepted and ends_when_allowed(routed.approval):
             out.events += call_ended(self._state, routed.shown.id, ended_well=True)
         elif accepted and routed.shown.id != tool_call_id(routed.item_id):
             key = (routed.thread_id, routed.item_id)

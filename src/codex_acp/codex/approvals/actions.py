@@ -234,6 +234,12 @@ def command_written_to(approval: CommandApproval) -> str | None:
     return item.command if isinstance(item, models.CommandExecutionThreadItem) else None
 
 
+def ends_when_allowed(approval: ApprovalRequest) -> bool:
+    """Return whether no later notification ends the action: nothing follows a grant of permissions,
+    and a command runs on that gets a text."""
+    return isinstance(approval, PermissionsApproval) or is_input(approval)
+
+
 def has_item(approval: ApprovalRequest) -> bool:
     """Return whether the action itself is an item, whose end shows what has run. The item of a
     sub-command is the command around it; a connection and permissions have no item."""
