@@ -14,7 +14,7 @@ from pydantic_core import PydanticSerializationError, SchemaSerializer, Validati
 from codex_acp._lazy import sha256
 from codex_acp.errors import InvalidPayload, MisuseError
 from codex_acp.jsonrpc.message import EncodedJson, encode_json
-from codex_acp.wire.lazy import BaseModel
+from codex_acp.wire.lazy import BaseModel, adapter_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,7 +30,6 @@ MAX_PROBLEMS = 8
 MAX_ERRORS = 1000
 """Errors of pydantic that are looked at: each takes kilobytes of Python objects."""
 
-_adapters: dict[Any, Any] = {}
 _ANY = SchemaSerializer({"type": "any"})
 # The first call imports modules for 10 ms: now, while a thread loads ahead, and not at an answer.
 _ANY.to_json(None)
@@ -40,13 +39,7 @@ def validator_of(tp: Any) -> SchemaValidator:
     """Return the pydantic-core validator of a model class or any other annotation, made once."""
     if isinstance(tp, type) and issubclass(tp, BaseModel):
         return tp.__pydantic_validator__  # type: ignore[return-value] # a plugin's class has the same methods
-    try:
-        adapter = _adapters[tp]
-    except KeyError:
-        from pydantic import TypeAdapter
-
-        adapter = _adapters[tp] = TypeAdapter(tp)
-    validator: SchemaValidator = adapter.validator
+    validator: SchemaValidator = adapter_of(tp).validator
     return validator
 
 

@@ -268,7 +268,6 @@ def _is_scalar(schema: Schema) -> bool:
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pydantic import TypeAdapter
     from pydantic._internal._model_construction import ModelMetaclass
 else:
     ModelMetaclass = type(BaseModel)
@@ -329,15 +328,14 @@ def make_lazy(base: type[BaseModel], first: type[BaseModel]) -> None:
     """Give the classes below ``base`` attributes that are made when they are first read. ``first``
     is the one class right below ``base``, from which all others derive."""
     config = base.model_config
-    adapter = cache(lambda: _adapter(first))
     for late in (
-        _Late("__pydantic_validator__", None, lambda: adapter().validator),
-        _Late("__pydantic_serializer__", None, lambda: adapter().serializer),
+        _Late("__pydantic_validator__", None, lambda: adapter_of(first).validator),
+        _Late("__pydantic_serializer__", None, lambda: adapter_of(first).serializer),
         # Pydantic's own, because it has the metadata for a JSON schema.
         _Late(
             "__pydantic_core_schema__",
-            lambda cls: _adapter(cls).core_schema,
-            lambda: adapter().core_schema,
+            lambda cls: adapter_of(cls).core_schema,
+            lambda: adapter_of(first).core_schema,
         ),
         # The handlers that pydantic would find at each field's first assignment.
         _Late(
@@ -406,10 +404,12 @@ def _set_field(model: BaseModel, name: str, value: object) -> None:
     model.__pydantic_fields_set__.add(name)
 
 
-def _adapter(cls: type[BaseModel]) -> TypeAdapter[Any]:
+@cache
+def adapter_of(tp: Any) -> Any:
+    """Return pydantic's adapter of a model class or any other annotation."""
     from pydantic import TypeAdapter
 
-    return TypeAdapter(cls)
+    return TypeAdapter(tp)
 
 
 def _signature(cls: type[BaseModel]) -> Any:
