@@ -70,14 +70,8 @@ class HttpAnswer:
     status: int
     headers: Mapping[str, str]
     body: bytes
-    secrets: tuple[str | None, ...]
-    """The token, and values of the URL that may be tokens."""
-
-    @property
-    def text(self) -> str:
-        """The body as a text for a person, without the secrets."""
-        body = self.body[:ERROR_TEXT_BYTES].decode(errors="replace").strip()
-        return without_secrets(body, self.secrets)
+    text: str
+    """The beginning of the body for a person, without secrets."""
 
 
 class NotReached(ConnectionClosed):
@@ -196,6 +190,7 @@ class HttpRequests:
 
     @property
     def _secrets(self) -> tuple[str | None, ...]:
+        """The token, and values of the URL that may be tokens."""
         return (self._current_token, *secrets_of_query(self._url))
 
     def _has_another_token(self) -> bool:
@@ -227,7 +222,9 @@ class HttpRequests:
                 raise ConnectionClosed(what)
             if not ok and len(body) > ERROR_TEXT_BYTES:
                 break
-        return HttpAnswer(response.status_code, response.headers, bytes(body), self._secrets)
+        text = body[:ERROR_TEXT_BYTES].decode(errors="replace").strip()
+        shown = without_secrets(text, self._secrets)
+        return HttpAnswer(response.status_code, response.headers, bytes(body), shown)
 
     async def _chunks(self, response: Response) -> AsyncIterator[bytes]:
         from httpx import HTTPError
