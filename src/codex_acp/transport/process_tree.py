@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import os
 import sys
-import time
 
 from codex_acp.transport.process_table import (
     ProcessInfo,
@@ -48,7 +47,6 @@ REAP_SECONDS = 1.0
 _PR_SET_CHILD_SUBREAPER = 36
 """Option of prctl(2): orphans below this process become its children."""
 
-_marks_made = 0
 _start_blocks = 0  # open blocks of `starting_child`
 _open_roots: set[int] = set()  # see `add_root`
 _reaper: _Reaper | None = None  # while this process adopts orphans
@@ -56,9 +54,7 @@ _reaper: _Reaper | None = None  # while this process adopts orphans
 
 def new_mark() -> str:
     """Return a mark that no other tree has."""
-    global _marks_made  # noqa: PLW0603 - this process's own numbering
-    _marks_made += 1
-    return f"{os.getpid():x}-{time.time_ns():x}-{_marks_made:x}"
+    return os.urandom(12).hex()
 
 
 def with_mark(env: Mapping[str, str] | None, added: str) -> dict[str, str]:
