@@ -58,6 +58,11 @@ def test_a_message_that_was_replaced_is_another_one() -> None:
     assert texts(found) == [("m", "One"), ("m#1", "Zwei"), ("m#1", ", drei"), ("m#1", "!")]
 
 
+def test_a_chunk_keeps_its_meta() -> None:
+    (found,) = said(UpdatesToV1(), {**chunk("One"), "_meta": {"of": "them"}})
+    assert found == {**chunk("One"), "_meta": {"of": "them"}}
+
+
 def image(data: str) -> Json:
     return {"type": "image", "mimeType": "image/png", "data": data}
 

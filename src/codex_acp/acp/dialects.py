@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from functools import cache
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from codex_acp._record import NamedTuple, record
 from codex_acp.errors import MisuseError
@@ -44,10 +44,10 @@ class Handlers(NamedTuple):
     """Handlers of any side and version. A table of unstable handlers, even an empty one, lets the
     side use the unstable schema."""
 
-    requests: Mapping[str, object]
-    notifications: Mapping[str, object]
-    unstable: Mapping[str, object] | None = None
-    unstable_notifications: Mapping[str, object] | None = None
+    requests: Mapping[str, Any]
+    notifications: Mapping[str, Any]
+    unstable: Mapping[str, Any] | None = None
+    unstable_notifications: Mapping[str, Any] | None = None
     quick: Mapping[str, QuickHandler] | None = None
     extensions: Mapping[str, ExtensionHandler] | None = None
 
@@ -130,6 +130,7 @@ def dialects(
     def maker(
         version: int, handlers: Handlers | V2 | Callable[[], Handlers | V2]
     ) -> Callable[[], Dialect]:
+        """Return the function that returns the dialect of one version."""
         if isinstance(handlers, tuple):
             made = dialect(version, side, Handlers(*handlers))
             return lambda: made
@@ -164,15 +165,14 @@ def dialect(version: int, side: SideName, handlers: Handlers) -> Dialect:
     if side == "agent" and handlers.requests["initialize"] is None:
         msg = "an agent must handle initialize: without it every other request is refused"
         raise MisuseError(msg)
-    requests, notifications = handlers.requests, {**handlers.notifications, **unstable_notes}
     return Dialect(
         version,
         registry.STABLE_MODELS if is_stable else registry.MODELS,
         peer_requests,
         peer_notifications,
         {**to_peer[0], **to_peer[1]},
-        cast("Mapping[str, RequestHandler | None]", {**requests, **unstable_requests}),
-        cast("Mapping[str, NotificationHandler | None]", notifications),
+        {**handlers.requests, **unstable_requests},
+        {**handlers.notifications, **unstable_notes},
         handlers.quick or {},
         handlers.extensions or {},
         is_stable,
