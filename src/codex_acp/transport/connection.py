@@ -95,21 +95,19 @@ class Responder:
     before (logged).
     """
 
-    def __init__(
-        self, connection: Connection, request_id: RequestId, method: str, *, version: bool
-    ) -> None:
+    def __init__(self, connection: Connection, request: Request) -> None:
         self._connection = connection
-        self._version = version
         self.settled: bool = False
-        self.id: RequestId = request_id
-        self.method: str = method
+        self.id: RequestId = request.id
+        self.method: str = request.method
 
     def result(self, result: EncodedJson) -> bool:
-        return self._settle(encode_result(self.id, result, version=self._version))
+        return self._settle(encode_result(self.id, result, version=self._connection.version))
 
     def error(self, code: int, message: str, data: JsonValue = None) -> bool:
         """Answer with an error. Raises what `encode_json` raises if ``data`` is not JSON."""
-        return self._settle(encode_error(self.id, code, message, data, version=self._version))
+        version = self._connection.version
+        return self._settle(encode_error(self.id, code, message, data, version=version))
 
     def rpc_error(self, error: RpcError) -> bool:
         """Answer with an error that a handler raised; leave out data that is not JSON."""
@@ -172,7 +170,7 @@ class Connection:
         self.name = name
         """Name of the peer in logs and errors."""
         self.complaints: Complaints = Complaints()
-        self._version = version
+        self.version: bool = version
         self._peer_resends = peer_resends
         self.on_line = on_line
         self.loads: Callable[[bytes], object] | None = None
@@ -261,7 +259,7 @@ class Connection:
         TransportError."""
         self._must_be_open()
         request_id = self.outgoing.open((method, on_outcome))
-        line = encode_request(request_id, method, params, version=self._version)
+        line = encode_request(request_id, method, params, version=self.version)
         if not written:
             self.send(line)
         elif self.on_line is not None:
@@ -279,7 +277,7 @@ class Connection:
         """Send a notification; False if the connection is closed."""
         if self.why_closed is None:
             self._must_be_started()
-        return self.send(encode_notification(method, params, version=self._version))
+        return self.send(encode_notification(method, params, version=self.version))
 
     def send(self, line: bytes, add: Callable[[bytes], None] | None = None) -> bool:
         """Send an encoded line with its line break, by ``add`` if given; False if closed."""
@@ -412,7 +410,7 @@ class Connection:
             self._send_error(request.id, INVALID_REQUEST, "a request with this id is still open")
             return
         self._incoming.add(key)
-        responder = Responder(self, request.id, request.method, version=self._version)
+        responder = Responder(self, request)
         try:
             handler.on_request(request, responder)
         except Exception as error:
@@ -436,7 +434,7 @@ class Connection:
             self._send_error(head.id, code, reason)
 
     def _send_error(self, request_id: RequestId | None, code: int, message: str) -> None:
-        line = encode_error(request_id, code, message, version=self._version)
+        line = encode_error(request_id, code, message, version=self.version)
         self.send(line, self.outbox.add_answer)
 
     def _settle(
