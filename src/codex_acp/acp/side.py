@@ -315,9 +315,7 @@ class Side:
             models = self._current_dialect.models
             return partial(handler, models.decode(model, params, request.method))
         except InvalidPayload as error:
-            self.connection.complaints.warn(
-                logger, "%s sent invalid params: %s", self.connection.name, error
-            )
+            self.connection.warn(logger, "%s sent invalid params: %s", error)
             data: JsonValue = {"problems": list(error.problems)}
             raise RpcError(INVALID_PARAMS, f"invalid params: {error}", data) from None
 
@@ -376,9 +374,7 @@ class Side:
             if model is not None:
                 params = self._current_dialect.models.decode(model, raw_params, method)
         except InvalidPayload as error:
-            self.connection.complaints.warn(
-                logger, "%s sent an invalid notification: %s", self.connection.name, error
-            )
+            self.connection.warn(logger, "%s sent an invalid notification: %s", error)
             if self._on_invalid_notification is not None:
                 try:
                     self._on_invalid_notification(notification, error)

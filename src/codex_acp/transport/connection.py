@@ -169,7 +169,7 @@ class Connection:
         self._link = link
         self.name = name
         """Name of the peer in logs and errors."""
-        self.complaints: Complaints = Complaints()
+        self._complaints = Complaints()
         self.version: bool = version
         self._peer_resends = peer_resends
         self.on_line = on_line
@@ -290,6 +290,10 @@ class Connection:
         (add or self.outbox.add)(line)
         return True
 
+    def warn(self, log: logging.Logger, text: str, *args: object) -> None:
+        """Log a warning about the peer, as `Complaints.warn`; its name goes before ``args``."""
+        self._complaints.warn(log, text, self.name, *args)
+
     async def drain(self) -> None:
         """Wait until the peer has taken most of what was written. Raises TransportError."""
         self._must_be_open()
@@ -355,14 +359,12 @@ class Connection:
                     except Exception:
                         logger.exception("the handler of %s failed", message.method)
                 elif isinstance(message, Malformed) and message.code == PARSE_ERROR:
-                    text = "%s sent a line that is %s"
-                    self.complaints.warn(logger, text, self.name, message.reason)
+                    self.warn(logger, "%s sent a line that is %s", message.reason)
                     self._refuse_unread(line, message.code, message)
                 else:
                     self._dispatch(handler, message)
             else:
-                text = "%s sent a line above the limit of %d bytes"
-                self.complaints.warn(logger, text, self.name, line.limit)
+                self.warn(logger, "%s sent a line above the limit of %d bytes", line.limit)
                 self._refuse_unread(line.head, INVALID_REQUEST, LineTooLong(line.limit))
         if self.why_closed is None:
             try:
@@ -379,11 +381,9 @@ class Connection:
             case Response(id=request_id) | ErrorResponse(id=int() | str() as request_id):
                 self._settle(request_id, message)
             case ErrorResponse(error=error):
-                text = "%s could not read a message: %s (%d)"
-                self.complaints.warn(logger, text, self.name, error.message, error.code)
+                self.warn(logger, "%s could not read a message: %s (%d)", error.message, error.code)
             case Malformed(id=request_id, reason=reason):
-                text = "%s sent a malformed message: %s"
-                self.complaints.warn(logger, text, self.name, reason)
+                self.warn(logger, "%s sent a malformed message: %s", reason)
                 if message.answerable:
                     self._send_error(request_id, message.code, reason)
                 elif request_id is not None:
@@ -405,8 +405,7 @@ class Connection:
                 logger.exception("the repetition of %s was not handled", request.method)
             return
         if key in self._incoming:
-            text = "%s reused the id %r of an open request"
-            self.complaints.warn(logger, text, self.name, request.id)
+            self.warn(logger, "%s reused the id %r of an open request", request.id)
             self._send_error(request.id, INVALID_REQUEST, "a request with this id is still open")
             return
         self._incoming.add(key)
@@ -443,8 +442,7 @@ class Connection:
         try:
             call = self.outgoing.settle(request_id)
         except KeyError:
-            text = "%s answered id %r, which is not open"
-            self.complaints.warn(logger, text, self.name, request_id)
+            self.warn(logger, "%s answered id %r, which is not open", request_id)
             return
         if call is None:
             return
