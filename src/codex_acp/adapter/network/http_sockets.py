@@ -87,12 +87,14 @@ class HttpSocket:
     def authorize(self, owner: str) -> bool:
         """Note that a request has shown a token of ``owner``. Return False if the owner has too
         many TCP connections already."""
-        share = self._access.share(self._access.limits.sockets)
-        if self.owner is None and self._owned[owner] < share:
-            self._owned[owner] += 1
-            self.owner = owner
-            self._end_pending()
-        return self.owner is not None
+        if self.owner is not None:
+            return True
+        if self._owned[owner] >= self._access.share(self._access.limits.sockets):
+            return False
+        self._owned[owner] += 1
+        self.owner = owner
+        self._end_pending()
+        return True
 
     def count_refusal(self) -> None:
         """Count a refused request; abort a pending connection after `MAX_REFUSALS`."""
