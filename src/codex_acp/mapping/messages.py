@@ -180,14 +180,11 @@ def _thought_delta(
     if not delta:
         return ()
     thought = state.thoughts.get(item_id)
-    if thought is None:
+    if thought is None or (thought.raw and not raw):  # the summary replaces the raw text
         state.thoughts[item_id] = SentThought(raw, part, [delta])
-        return (ThoughtChunk(item_id, delta),)
+        return (ThoughtChunk(item_id, delta if thought is None else _BLANK_LINE + delta),)
     if raw and not thought.raw:
         return ()
-    if thought.raw and not raw:  # the summary begins, and replaces the raw text
-        state.thoughts[item_id] = SentThought(raw, part, [delta])
-        return (ThoughtChunk(item_id, _BLANK_LINE + delta),)
     text = delta if part == thought.part else _BLANK_LINE + delta
     thought.part = part
     add_piece(thought.pieces, text)

@@ -79,11 +79,6 @@ def enum_options(choices: Iterable[FormChoice]) -> list[Choice]:
     return options
 
 
-def _choice_of(option: models.McpElicitationConstOption) -> FormChoice:
-    description = (option.model_extra or {}).get("description")
-    return FormChoice(option.const, option.title, description)
-
-
 _KEYWORDS: Final = frozenset(
     {
         "type", "title", "description", "default", "minimum", "maximum", "minLength", "maxLength",
@@ -104,37 +99,6 @@ def field_label(name: str) -> str:
 
 class LossError(Exception):
     """The reason why a conversion would lose something; caught in this module."""
-
-
-def _require_lossless(where: str, source: models.McpElicitationPrimitiveSchema) -> None:
-    """Raise LossError for a keyword that the ACP form or the check of its answer would ignore."""
-    match source:
-        case (
-            models.McpElicitationStringSchema()
-            | models.McpElicitationNumberSchema()
-            | models.McpElicitationBooleanSchema()
-            | models.McpElicitationUntitledSingleSelectEnumSchema()
-            | models.McpElicitationLegacyTitledEnumSchema()
-        ):
-            _require_known_keywords(where, source)
-        case models.McpElicitationTitledSingleSelectEnumSchema():
-            _require_known_keywords(where, source)
-            for option in source.one_of:
-                _require_known_keywords(where, option, description=str)
-        case models.McpElicitationUntitledMultiSelectEnumSchema():
-            _require_known_keywords(where, source, uniqueItems=bool)
-            _require_known_keywords(where, source.items)
-        case models.McpElicitationTitledMultiSelectEnumSchema():
-            _require_known_keywords(where, source, uniqueItems=bool)
-            _require_known_keywords(where, source.items, type=str)
-            if (source.items.model_extra or {}).get("type") not in (None, "string"):
-                raise LossError(f'{where} has items of another "type" than string')
-            for option in source.items.any_of:
-                _require_known_keywords(where, option, description=str)
-        case _:
-            assert_never(source)
-    if "type" not in source.model_fields_set:
-        raise LossError(f"{where} does not say its type")
 
 
 def _require_known_keywords(where: str, model: WireModel, **harmless: type) -> None:
@@ -236,7 +200,12 @@ def _form(schema: models.McpElicitationSchema) -> Form:
 
 def _property(name: str, source: models.McpElicitationPrimitiveSchema) -> Field:
     where = f"its field {field_label(name)}"
-    _require_lossless(where, source)
+    # ``uniqueItems`` can be ignored: no answer repeats a choice.
+    harmless = {"uniqueItems": bool} if isinstance(source, MultiSelect) else {}
+    _require_known_keywords(where, source, **harmless)
+    choices = _choices_of(where, source)
+    if "type" not in source.model_fields_set:
+        raise LossError(f"{where} does not say its type")
     field: Field
     match source:
         case models.McpElicitationStringSchema():
@@ -252,7 +221,7 @@ def _property(name: str, source: models.McpElicitationPrimitiveSchema) -> Field:
             | models.McpElicitationUntitledMultiSelectEnumSchema()
             | models.McpElicitationTitledMultiSelectEnumSchema()
         ):
-            field = _choice_field(where, source)
+            field = _choice_field(where, source, choices)
         case _:
             assert_never(source)
     # A default is only a suggestion: it is left out if it does not fit, or if a person would send
@@ -325,10 +294,50 @@ def _require_order(
 # --- choices -----------------------------------------------------------------------------------
 
 
-def _choice_field(where: str, source: SingleSelect | MultiSelect) -> Field:
+def _choices_of(where: str, source: models.McpElicitationPrimitiveSchema) -> list[FormChoice]:
+    """Return the choices of a field in their order; the title of a choice without one is its value.
+    Raises LossError for a keyword that the form would ignore."""
+    match source:
+        case (
+            models.McpElicitationStringSchema()
+            | models.McpElicitationNumberSchema()
+            | models.McpElicitationBooleanSchema()
+        ):
+            return []
+        case models.McpElicitationUntitledSingleSelectEnumSchema():
+            return [FormChoice(value, value) for value in source.enum]
+        case models.McpElicitationTitledSingleSelectEnumSchema():
+            return [_titled_choice(where, option) for option in source.one_of]
+        case models.McpElicitationLegacyTitledEnumSchema():
+            names = source.enum_names or []
+            return [*map(FormChoice, source.enum, [*names, *source.enum[len(names) :]])]
+        case models.McpElicitationUntitledMultiSelectEnumSchema():
+            _require_known_keywords(where, source.items)
+            return [FormChoice(value, value) for value in source.items.enum]
+        case models.McpElicitationTitledMultiSelectEnumSchema():
+            _require_known_keywords(where, source.items, type=str)
+            if (source.items.model_extra or {}).get("type") not in (None, "string"):
+                raise LossError(f'{where} has items of another "type" than string')
+            return [_titled_choice(where, option) for option in source.items.any_of]
+        case _:
+            assert_never(source)
+
+
+def _titled_choice(where: str, option: models.McpElicitationConstOption) -> FormChoice:
+    _require_known_keywords(where, option, description=str)
+    return FormChoice(option.const, option.title, (option.model_extra or {}).get("description"))
+
+
+def _choice_field(where: str, source: SingleSelect | MultiSelect, given: list[FormChoice]) -> Field:
     """Return a field for one choice or several. Choices have titles if the source has some, or if a
     value is not fully visible."""
-    choices = _choices(where, source)
+    choices = distinct(given)
+    if choices is None:
+        raise LossError(f"{where} offers one value under two names")
+    if len(choices) > MAX_CHOICES:
+        raise LossError(f"{where} offers {len(choices)} choices, above the limit of {MAX_CHOICES}")
+    if not choices:
+        raise LossError(f"{where} offers nothing to choose from")
     values = [choice.const for choice in choices]
     bare = isinstance(
         source,
@@ -349,29 +358,3 @@ def _choice_field(where: str, source: SingleSelect | MultiSelect) -> Field:
     if source.max_items is not None:
         field["maxItems"] = source.max_items
     return field
-
-
-def _choices(where: str, source: SingleSelect | MultiSelect) -> tuple[FormChoice, ...]:
-    """Return the choices in their order; the title of a choice without one is its value."""
-    match source:
-        case models.McpElicitationUntitledSingleSelectEnumSchema():
-            given = [FormChoice(value, value) for value in source.enum]
-        case models.McpElicitationTitledSingleSelectEnumSchema():
-            given = [*map(_choice_of, source.one_of)]
-        case models.McpElicitationLegacyTitledEnumSchema():
-            names = source.enum_names or []
-            given = [*map(FormChoice, source.enum, [*names, *source.enum[len(names) :]])]
-        case models.McpElicitationUntitledMultiSelectEnumSchema():
-            given = [FormChoice(value, value) for value in source.items.enum]
-        case models.McpElicitationTitledMultiSelectEnumSchema():
-            given = [*map(_choice_of, source.items.any_of)]
-        case _:
-            assert_never(source)
-    choices = distinct(given)
-    if choices is None:
-        raise LossError(f"{where} offers one value under two names")
-    if len(choices) > MAX_CHOICES:
-        raise LossError(f"{where} offers {len(choices)} choices, above the limit of {MAX_CHOICES}")
-    if not choices:
-        raise LossError(f"{where} offers nothing to choose from")
-    return choices
