@@ -321,6 +321,8 @@ class SessionMessage:
     recipient: str
 
 
+SharedEvent: TypeAlias = UsageChanged | TitleChanged | SubAgentChanged | SessionMessage
+"""An event that both versions of ACP write alike (`mapping.session`)."""
 SessionEvent: TypeAlias = (
     TextChunk
     | ThoughtChunk
@@ -333,15 +335,12 @@ SessionEvent: TypeAlias = (
     | ToolCallChanged
     | TerminalOutput
     | PlanChanged
-    | UsageChanged
-    | TitleChanged
     | CommandsChanged
     | OptionsChanged
     | ModeChanged
     | CompactionChanged
     | StateChanged
-    | SubAgentChanged
-    | SessionMessage
+    | SharedEvent
 )
 """One piece of news of a session for its client."""
 SessionEvents: TypeAlias = "Sequence[SessionEvent]"

@@ -31,11 +31,7 @@ if TYPE_CHECKING:
 
 
 def shared_update(
-    event: events.UsageChanged
-    | events.TitleChanged
-    | events.SubAgentChanged
-    | events.SessionMessage,
-    block_of: Callable[[Block], WireModel],
+    event: events.SharedEvent, block_of: Callable[[Block], WireModel]
 ) -> dict[str, Any]:
     """Write a ``SessionUpdate`` that both versions have in common; ``block_of`` writes a block."""
     match event:

@@ -39,13 +39,10 @@ COMPACTION: Final = "Compact conversation"
 
 _Rare: TypeAlias = (
     events.PlanChanged
-    | events.UsageChanged
-    | events.TitleChanged
     | events.CommandsChanged
     | events.OptionsChanged
     | events.ModeChanged
-    | events.SubAgentChanged
-    | events.SessionMessage
+    | events.SharedEvent
 )
 """Rare events, which are written as JSON, so that their models load only when needed."""
 

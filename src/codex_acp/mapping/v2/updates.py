@@ -32,15 +32,12 @@ if TYPE_CHECKING:
 
 _Rare: TypeAlias = (
     events.PlanChanged
-    | events.UsageChanged
-    | events.TitleChanged
     | events.CommandsChanged
     | events.OptionsChanged
     | events.CompactionChanged
     | events.Notice
     | events.StateChanged
-    | events.SubAgentChanged
-    | events.SessionMessage
+    | events.SharedEvent
 )
 """Rare events, which are written as JSON, so that their models load only when needed."""
 
