@@ -69,7 +69,7 @@ class LoginWays(NamedTuple):
     """Whether no browser can reach this machine, as the page of a login has to at its end."""
 
 
-def auth_methods(capabilities: JsonValue, ways: LoginWays) -> list[JsonValue]:
+def auth_methods(capabilities: JsonValue, ways: LoginWays) -> list[dict[str, JsonValue]]:
     """Return the login methods for a client with these ``clientCapabilities``.
 
     A login is offered if the client can show it: as a page, in a browser of this machine, or in a
@@ -83,7 +83,7 @@ def auth_methods(capabilities: JsonValue, ways: LoginWays) -> list[JsonValue]:
     by_command = value_at(capabilities, "_meta", TERMINAL_AUTH) is True  # older clients
     command = ways.command if by_command else ()
     in_terminal = by_type or bool(command)
-    methods: list[JsonValue] = []
+    methods: list[dict[str, JsonValue]] = []
     if not ways.is_unreachable and (has_browser or in_terminal):
         name = "Log in with ChatGPT"
         description = "Opens the login page of OpenAI in a browser on this machine"
@@ -254,7 +254,7 @@ def initialize_result(
     return {
         "protocolVersion": negotiated_version(version if isinstance(version, int) else 0),
         "agentCapabilities": capabilities_of(AGENT_CAPABILITIES, ways, own_meta),
-        "authMethods": auth_methods(params.get("clientCapabilities"), ways),
+        "authMethods": [*auth_methods(params.get("clientCapabilities"), ways)],
         "agentInfo": dict(AGENT_INFO),
         "_meta": dict(EXTENSIONS),
     }

@@ -75,18 +75,15 @@ def initialize_result(
 ) -> dict[str, JsonValue]:
     """Return the answer to ``initialize``; ``params`` come from `params_in_v1`."""
     methods = auth_methods(params.get("clientCapabilities"), ways)
+    for method in methods:
+        method["methodId"] = method.pop("id")
     return {
         "protocolVersion": VERSION,
         "info": dict(AGENT_INFO),
         "capabilities": capabilities_of(_CAPABILITIES, ways, own_meta),
         "_meta": dict(EXTENSIONS),
-        "authMethods": [_auth_method(method) for method in methods if isinstance(method, dict)],
+        "authMethods": [{"type": "agent", **method} for method in methods],
     }
-
-
-def _auth_method(method: dict[str, JsonValue]) -> JsonValue:
-    rest = {key: value for key, value in method.items() if key != "id"}
-    return {"type": "agent", **rest, "methodId": method["id"]}
 
 
 def command_json(command: Command) -> dict[str, JsonValue]:
