@@ -51,13 +51,6 @@ class _Subscription(NamedTuple):
     sink: NotificationSink
     methods: frozenset[str] | None
     """Methods that the sink gets; None for all."""
-    has_batch_end: bool
-    """Whether the sink's class defines `on_batch_end`."""
-
-
-def _subscription(sink: NotificationSink, methods: frozenset[str] | None) -> _Subscription:
-    has_batch_end = type(sink).on_batch_end is not NotificationSink.on_batch_end
-    return _Subscription(sink, methods, has_batch_end)
 
 
 class NotificationRouter:
@@ -85,7 +78,7 @@ class NotificationRouter:
             self._close_sink(sink, self._closed[0])
             return
         subscriptions = self._by_thread.get(thread_id, ())
-        self._by_thread[thread_id] = (*subscriptions, _subscription(sink, methods))
+        self._by_thread[thread_id] = (*subscriptions, _Subscription(sink, methods))
 
     def unsubscribe(self, thread_id: str | None, sink: NotificationSink) -> None:
         """Remove a sink, if it is there; none of its methods is called any more."""
@@ -102,7 +95,7 @@ class NotificationRouter:
         if self._closed is not None:
             self._close_sink(sink, self._closed[0])
             return
-        self._of_all = (*self._of_all, _subscription(sink, methods))
+        self._of_all = (*self._of_all, _Subscription(sink, methods))
 
     def unsubscribe_all(self, sink: NotificationSink) -> None:
         """Remove a sink of `subscribe_all`, if it is there."""
@@ -112,11 +105,10 @@ class NotificationRouter:
     def on_notification(self, method: str, params: JsonValue) -> None:
         """Deliver one notification."""
         of_thread = self._by_thread.get(thread_of(params)) or self._by_thread.get(None, ())
-        for sink, methods, has_batch_end in (*self._of_all, *of_thread):
+        for sink, methods in (*self._of_all, *of_thread):
             if methods is not None and method not in methods:
                 continue
-            if has_batch_end:
-                self._touched[id(sink)] = sink
+            self._touched[id(sink)] = sink
             try:
                 sink.on_notification(method, params)
             except Exception:
