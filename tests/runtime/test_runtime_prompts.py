@@ -16,6 +16,7 @@ from codex_acp.errors import ConnectionClosed, ErrorReply, MisuseError, RpcError
 from codex_acp.jsonrpc.message import EncodedJson
 from codex_acp.runtime import (
     AgentRuntime,
+    AnswerTooLarge,
     MethodNotOffered,
     Prompt,
     PromptResult,
@@ -394,3 +395,69 @@ async def test_a_slow_reader_pauses_the_agent_but_never_an_answer() -> None:
                     assert other.session_id == "s2"
                 read = [update async for update in prompt]
     assert texts(read) == [f"{number} " for number in range(many)]
+
+
+def small(kind: str, number: int) -> types.SessionUpdate:
+    """One of many: pieces of one message, messages, thoughts, tool calls, and many values."""
+    text = types.TextContentBlock(text="x" * 1000)
+    if kind in ("text", "messages"):
+        return chunk(text.text, str(number) if kind == "messages" else None)
+    if kind == "thoughts":
+        return types.AgentThoughtChunkSessionUpdate(content=text)
+    data = [[[]] * 20] * 10 if kind == "values" else text.text
+    return types.ToolCallSessionUpdate(tool_call_id=str(number), title="t", raw_input=data)
+
+
+@pytest.mark.attack("agent")
+@pytest.mark.parametrize("kind", ["text", "messages", "thoughts", "calls", "values", "questions"])
+async def test_an_agent_that_never_stops_does_not_fill_the_memory(
+    monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    monkeypatch.setattr("codex_acp.runtime.results.ANSWER_LIMIT", 100_000)
+    agent = ScriptedAgent()
+    option = types.PermissionOption(option_id="n", name="No", kind="reject_once")
+
+    async def answer(request: types.PromptRequest) -> types.PromptResponse:
+        number = 0
+        while not agent.cancelled.is_set():
+            number += 1
+            assert number < 1000
+            if kind == "questions":
+                call = types.ToolCallUpdate(tool_call_id=str(number), raw_input="x" * 1000)
+                question = types.RequestPermissionRequest(
+                    session_id=request.session_id, tool_call=call, options=[option]
+                )
+                await agent.side.session_request_permission(question)
+            else:
+                agent.say(request.session_id, small(kind, number))
+            await agent.side.drain()
+        return types.PromptResponse(stop_reason="cancelled")
+
+    agent.on(prompt=answer)
+    async with AgentRuntime() as runtime, runtime.open(agent.spec()) as session:
+        with anyio.fail_after(WAIT), pytest.raises(AnswerTooLarge) as raised:
+            await session.run("Go.")
+        assert raised.value.limit == 100_000
+        update = types.ToolCallUpdate(tool_call_id="later", title="t")
+        question = types.RequestPermissionRequest(session_id="s1", tool_call=update, options=[])
+        assert session._state._tool_call(question).title == "t"
+        assert session._state.prompt is not None
+        assert "later" not in session._state.prompt.record.tool_calls
+
+
+async def test_only_the_latest_of_a_tool_call_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("codex_acp.runtime.results.ANSWER_LIMIT", 100_000)
+    agent = ScriptedAgent()
+
+    async def answer(request: types.PromptRequest) -> types.PromptResponse:
+        for number in range(200):
+            update = types.ToolCallUpdateSessionUpdate(
+                tool_call_id="c", raw_output=f"{number} " * 200
+            )
+            agent.say(request.session_id, update)
+            await agent.side.drain()
+        return types.PromptResponse(stop_reason="end_turn")
+
+    agent.on(prompt=answer)
+    async with AgentRuntime() as runtime, runtime.open(agent.spec()) as session:
+        assert (await session.run("Go.")).tool_calls[0].raw_output == "199 " * 200

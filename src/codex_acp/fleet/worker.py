@@ -41,7 +41,7 @@ from codex_acp.fleet.jobs import (
 from codex_acp.fleet.private_files import make_private, remove_tree
 from codex_acp.fleet.questions import permission_question
 from codex_acp.jsonrpc.message import INTERNAL_ERROR, JsonValue
-from codex_acp.runtime import AgentRuntime, OptionNotOffered
+from codex_acp.runtime import AgentRuntime, AnswerTooLarge, OptionNotOffered
 from codex_acp.transport.shielding import shielded
 from codex_acp.wire.codec import plain
 
@@ -584,7 +584,8 @@ class _Attempt:
             clean = ended.reason not in MAY_STILL_RUN
             raise
         except Exception as error:
-            clean = reason_of(error) not in MAY_STILL_RUN and not self._limit.expired
+            runs_on = reason_of(error) in MAY_STILL_RUN or isinstance(error, AnswerTooLarge)
+            clean = not runs_on and not self._limit.expired
             raise
         finally:
             await self._worker.pool.give_back(lease, clean=clean)

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from codex_acp.runtime.errors import AgentLaunchError as AgentLaunchError
     from codex_acp.runtime.errors import AgentStartError as AgentStartError
     from codex_acp.runtime.errors import AnswerTimeout as AnswerTimeout
+    from codex_acp.runtime.errors import AnswerTooLarge as AnswerTooLarge
     from codex_acp.runtime.errors import AuthenticationRequired as AuthenticationRequired
     from codex_acp.runtime.errors import CrashLoop as CrashLoop
     from codex_acp.runtime.errors import MethodNotOffered as MethodNotOffered
@@ -63,9 +64,9 @@ else:
             "agent_session": "Choice ConfigOptions Opened Setting",
             "agent_spec": "AgentSpec",
             "errors": (
-                "AgentLaunchError AgentStartError AnswerTimeout AuthenticationRequired "
-                "CrashLoop MethodNotOffered OptionNotOffered SessionBusy SessionClosed "
-                "StoreError"
+                "AgentLaunchError AgentStartError AnswerTimeout AnswerTooLarge "
+                "AuthenticationRequired CrashLoop MethodNotOffered OptionNotOffered SessionBusy "
+                "SessionClosed StoreError"
             ),
             "filesystem": "FileAccess",
             "manager": "AgentDescription AgentRuntime",

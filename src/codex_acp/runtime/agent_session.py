@@ -110,8 +110,8 @@ class AgentSession:
         self.options.ended()
 
     def _tool_call(self, request: types.RequestPermissionRequest) -> ToolCall:
-        record = self._between_prompts if self.prompt is None else self.prompt.record
-        return record.take_tool_call(request.tool_call)
+        taker = self._between_prompts if self.prompt is None else self.prompt
+        return taker.take_tool_call(request.tool_call)
 
 
 Settings: TypeAlias = "tuple[types.SessionConfigOption, ...]"

@@ -8,6 +8,7 @@
     ├── PeerError
     │   ├── AgentStartError          the agent started, but the handshake failed
     │   ├── AnswerTimeout            the agent did not answer a request in time
+    │   ├── AnswerTooLarge           the agent sent too much in one prompt
     │   └── ErrorReply
     │       ├── AuthenticationRequired
     │       └── SessionBusy          another process works in the session
@@ -67,6 +68,18 @@ class AnswerTimeout(PeerError):
         self.agent = agent
         self.method = method
         self.seconds = seconds
+
+
+class AnswerTooLarge(PeerError):
+    """The agent sent more than ``limit`` bytes of messages, thoughts and tool calls in one prompt,
+    as they count in memory; the prompt was cancelled and given up."""
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(
+            f"the agent sent more than {limit >> 20} MiB of messages and tool calls in one prompt; "
+            "the prompt was cancelled"
+        )
+        self.limit = limit
 
 
 class AuthenticationRequired(ErrorReply):

@@ -21,7 +21,7 @@ from codex_acp.transport.shielding import shielded
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
-    from codex_acp.acp.types import PromptResponse, StopReason
+    from codex_acp.acp.types import PromptResponse, StopReason, ToolCallUpdate
     from codex_acp.runtime.results import Update
     from codex_acp.transport.outbox import ReadingGate
 
@@ -75,11 +75,24 @@ class RunningPrompt:
 
     def take(self, update: Update) -> None:
         self.record.take(update)
+        self._check_size()
         if self._has_reader:
             self._unread.append(update)
             self._news.set()
             if len(self._unread) == HIGH_WATER:
                 self._gate.hold(self)
+
+    def take_tool_call(self, update: ToolCallUpdate) -> ToolCall:
+        """Apply the tool call of a permission request; return it with all its updates."""
+        call = self.record.take_tool_call(update)
+        self._check_size()
+        return call
+
+    def _check_size(self) -> None:
+        error = self.record.too_large
+        if error is not None and not self.done:
+            self.cancel()
+            self.abandon(error)
 
     async def next(self) -> Update | None:
         """Return the next update; None at the end. Raises the error that ended the prompt."""

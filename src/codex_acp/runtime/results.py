@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import cache
-from typing import TYPE_CHECKING, Any, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, get_args
 
 from codex_acp._json import text_at, value_at
 from codex_acp.acp import types
 from codex_acp.acp.dialects import is_unstable
 from codex_acp.acp.types import SessionUpdate, UnknownVariant
+from codex_acp.runtime.errors import AnswerTooLarge
 
 if TYPE_CHECKING:
     from codex_acp.jsonrpc.message import Notification
@@ -75,12 +76,21 @@ class PromptResult:
         return "\n\n".join(self.messages)
 
 
+ANSWER_LIMIT: Final = 256 * 1024 * 1024
+"""Bytes of one prompt's messages, thoughts and tool calls, as they count in memory: a prompt of
+hours has less, and an agent that never stops would fill the memory of this process."""
+
+
 @dataclass(slots=True)
 class Record:
     """Collects the updates of one prompt."""
 
     tool_calls: dict[str, ToolCall] = field(default_factory=dict)
     plan: tuple[types.PlanEntry, ...] = ()
+    size: int = 0
+    """Bytes in memory, roughly, without the plan, which is always that of one update."""
+    _sizes: dict[tuple[str, str], int] = field(default_factory=dict)
+    """Id of a tool call and name of its field → the bytes of its latest value."""
     _messages: list[tuple[str | None, list[str]]] = field(default_factory=list)
     _thoughts: list[str] = field(default_factory=list)
     _in_message: bool = False
@@ -88,6 +98,7 @@ class Record:
     def take(self, update: Update) -> None:
         if isinstance(update, types.AgentMessageChunkSessionUpdate):
             text, message_id = text_of(update.content), update.message_id
+            self.size += _size_of(text)
             same_id = message_id == (self._messages[-1][0] if self._messages else None)
             # Without message ids, text after a tool call is another message.
             continues = same_id and (message_id is not None or self._in_message)
@@ -95,21 +106,35 @@ class Record:
                 self._messages[-1][1].append(text)
             else:
                 self._messages.append((message_id, [text]))
+                self.size += _size_of((message_id, ()))
             self._in_message = True
         elif isinstance(update, types.ToolCallSessionUpdate | types.ToolCallUpdateSessionUpdate):
             self.take_tool_call(update)
             self._in_message = False
         elif isinstance(update, types.AgentThoughtChunkSessionUpdate):
             self._thoughts.append(text_of(update.content))
+            self.size += _size_of(self._thoughts[-1])
         elif isinstance(update, types.PlanSessionUpdate):
             self.plan = tuple(update.entries)
 
     def take_tool_call(self, update: _ToolCallUpdate) -> ToolCall:
         """Apply an update to its tool call, which may be new; return the call."""
         call_id = update.tool_call_id
-        call = self.tool_calls.get(call_id) or ToolCall(call_id)
-        call = self.tool_calls[call_id] = call.patched(update)
+        call = (self.tool_calls.get(call_id) or ToolCall(call_id)).patched(update)
+        if self.too_large is None:  # also of questions between prompts, no more is kept
+            self.tool_calls[call_id] = call
+            for name in update.model_fields_set & {"tool_call_id", *_PATCHED}:
+                if (value := getattr(update, name)) is not None:
+                    key = call_id, name
+                    size = _size_of((key, value))
+                    self.size += size - self._sizes.get(key, 0)
+                    self._sizes[key] = size
         return call
+
+    @property
+    def too_large(self) -> AnswerTooLarge | None:
+        """The error of a prompt with more than `ANSWER_LIMIT`; None if it has less."""
+        return AnswerTooLarge(ANSWER_LIMIT) if self.size > ANSWER_LIMIT else None
 
     def result(self, response: types.PromptResponse) -> PromptResult:
         """Return the result, with the agent's answer."""
@@ -125,6 +150,21 @@ class Record:
     @property
     def messages(self) -> tuple[str, ...]:
         return tuple("".join(parts) for _, parts in self._messages)
+
+
+_VALUE_SIZE: Final = 64
+"""Bytes of a value, and of the place where it is kept."""
+
+
+def _size_of(value: object) -> int:
+    """Estimate the bytes that a value takes in memory."""
+    if isinstance(value, types.WireModel):
+        value = dict(value)
+    if isinstance(value, dict):
+        return _VALUE_SIZE + sum(_size_of(key) + _size_of(each) for key, each in value.items())
+    if isinstance(value, list | tuple):
+        return _VALUE_SIZE + sum(map(_size_of, value))
+    return _VALUE_SIZE + (len(value) if isinstance(value, str) else 0)
 
 
 # Updates as a program gets them, with those of unknown kinds.
