@@ -76,11 +76,12 @@ def test_a_broken_line_is_left_out_and_said(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     file = tmp_path / "owners"
-    file.write_text('{"sessionId": "one", "owner": "alice"}\n{"sess\n[]\n')
+    deep = "[" * 100_000
+    file.write_text(f'{{"sessionId": "one", "owner": "alice"}}\n{{"sess\n[]\n{deep}\n')
     with caplog.at_level(logging.WARNING):
         owners = Owners(TWO, str(file))
     assert owners.owns("alice", "one")
-    assert caplog.text.count("left out") == 2
+    assert caplog.text.count("left out") == 3
     with pytest.raises(MisuseError, match="cannot be read"):
         Owners(TWO, str(tmp_path))
 

@@ -89,6 +89,7 @@ def test_the_file_is_private_and_says_its_version(path: Path) -> None:
         b"{",
         b"\xff\xfe",
         b"[]",
+        pytest.param(b"[" * 100_000, id="deep"),
         b"{}",
         b'{"version": "1", "sessions": []}',
         b'{"version": 1}',

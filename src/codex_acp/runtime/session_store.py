@@ -189,7 +189,10 @@ def _id_of(record: StoredSession) -> tuple[str, str]:
 
 def _records(data: bytes, path: Path) -> list[StoredSession]:
     """Return the records in a file. Raises ValueError, or StoreError for a newer version."""
-    content: Any = json.loads(data)
+    try:
+        content: Any = json.loads(data)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
     version = content.get("version") if isinstance(content, dict) else None
     if not isinstance(version, int) or isinstance(version, bool):
         raise ValueError("it has no version")

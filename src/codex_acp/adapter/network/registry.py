@@ -246,5 +246,5 @@ class Owners:
             try:
                 entry = json.loads(line)
                 self._owner_of[str(entry["sessionId"])] = str(entry["owner"])
-            except (ValueError, KeyError, TypeError):
+            except (ValueError, KeyError, TypeError, RecursionError):
                 logger.warning("a line of %s was left out: it cannot be read", path)
