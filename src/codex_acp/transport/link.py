@@ -12,7 +12,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from abc import ABC, abstractmethod
-from collections import deque
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NoReturn, Protocol
 
@@ -75,13 +74,11 @@ class MessageLink(ABC):
         self._receiver: Receiver | None = None
         self._running: Task[None] | None = None
         self._closing: Task[None] | None = None
-        self._unsent: deque[bytes] = deque()
+        self._unsent: asyncio.Queue[bytes] = asyncio.Queue()
         self._unsent_size = 0  # bytes
         self._writing_paused = False
-        self._to_send = asyncio.Event()
         self._may_read = asyncio.Event()
         self._may_read.set()
-        self._all_sent = asyncio.Event()
         self._connected = False
         self._end_reported = False
 
@@ -100,10 +97,8 @@ class MessageLink(ABC):
         if self._end_reported or self._closing is not None:
             return
         for line in data.splitlines():
-            self._unsent.append(line)
+            self._unsent.put_nowait(line)
             self._unsent_size += len(line)
-        self._to_send.set()
-        self._all_sent.clear()
         if self._unsent_size > HIGH_WATER_BYTES and not self._writing_paused:
             self._writing_paused = True
             if self._receiver is not None:
@@ -156,14 +151,14 @@ class MessageLink(ABC):
 
     async def _send_all(self) -> NoReturn:
         """Send the written messages in order. Raises what `_send` raises."""
+        unsent = self._unsent
         while True:
-            await self._to_send.wait()
-            while self._unsent:
-                await self._send(self._unsent[0])
-                self._unsent_size -= len(self._unsent.popleft())
-            self._to_send.clear()
-            self._all_sent.set()
-            self._resume_writer()
+            line = await unsent.get()
+            await self._send(line)
+            unsent.task_done()
+            self._unsent_size -= len(line)
+            if unsent.empty():
+                self._resume_writer()
 
     def _resume_writer(self) -> None:
         if self._writing_paused:
@@ -174,12 +169,12 @@ class MessageLink(ABC):
     async def _close(self) -> None:
         running = self._running
         if running is not None and not running.done():
-            if self._connected and self._unsent:
+            if self._connected:
                 with suppress(TimeoutError):
-                    await asyncio.wait_for(self._all_sent.wait(), CLOSE_SECONDS)
+                    await asyncio.wait_for(self._unsent.join(), CLOSE_SECONDS)
             running.cancel()
             await asyncio.wait({running}, timeout=2 * CLOSE_SECONDS)
-        self._unsent.clear()
+        self._unsent = asyncio.Queue()  # drops what was not sent
         self._report_end(None)
 
     def _report_end(self, error: TransportError | None) -> None:
