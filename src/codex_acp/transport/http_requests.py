@@ -13,6 +13,7 @@ import socket
 import ssl
 from contextlib import asynccontextmanager
 from http.cookiejar import CookieJar
+from time import monotonic
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
@@ -309,7 +310,7 @@ class HttpStream:
         self._peer = requests.peer
         self._take = take
         self._taking = False  # whether `take` handles messages now
-        self._received_at = self._now()
+        self._received_at = monotonic()
         self.answered: asyncio.Event = asyncio.Event()
         """Set once the server has opened or refused the stream."""
         self.was_open: bool = False
@@ -321,7 +322,7 @@ class HttpStream:
         async with self._requests.client() as client:
             failures = 0
             while True:
-                begun = self._now()
+                begun = monotonic()
                 got_message = False
                 try:
                     got_message = await self._read(client)
@@ -336,7 +337,7 @@ class HttpStream:
                 except NotReached:  # no event can be lost
                     if failures + 1 >= len(PAUSES):
                         raise
-                lasted = self._now() - begun > LASTING_SECONDS
+                lasted = monotonic() - begun > LASTING_SECONDS
                 failures = 0 if got_message or lasted else failures + 1
                 if failures >= len(PAUSES):
                     message = f"{self._peer.name} closes each stream as soon as it is opened"
@@ -345,7 +346,7 @@ class HttpStream:
 
     def quiet_for(self, seconds: float) -> bool:
         """Return whether nothing has come for ``seconds``, and ``take`` is not running."""
-        return not self._taking and self._now() - self._received_at >= seconds
+        return not self._taking and monotonic() - self._received_at >= seconds
 
     async def _read(self, client: AsyncClient) -> bool:
         """Read until the server ends the stream in order; return whether a message came."""
@@ -365,7 +366,7 @@ class HttpStream:
                     ) from None
                 if chunk is None:
                     break
-                self._received_at = self._now()
+                self._received_at = monotonic()
                 try:
                     messages = events.feed(chunk)
                 except EventTooLarge as wrong:
@@ -377,10 +378,6 @@ class HttpStream:
         if events.inside:
             raise ConnectionClosed(f"{self._peer.name} broke off in the middle of a message")
         return got_message
-
-    @staticmethod
-    def _now() -> float:
-        return asyncio.get_running_loop().time()
 
 
 # The parser of server-sent events.
