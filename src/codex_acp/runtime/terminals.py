@@ -104,14 +104,15 @@ class Terminals:
         text, truncated = process.output()
         response = types.TerminalOutputResponse(output=text, truncated=truncated)
         if process.exited:
-            status = types.TerminalExitStatus(exit_code=process.exit_code, signal=process.signal)
-            response.exit_status = status
+            code, signal = process.exit
+            response.exit_status = types.TerminalExitStatus(exit_code=code, signal=signal)
         return response
 
     async def wait_for_exit(self, terminal_id: str) -> types.WaitForTerminalExitResponse:
         process = self._find(terminal_id)
         await process.wait()
-        return types.WaitForTerminalExitResponse(exit_code=process.exit_code, signal=process.signal)
+        code, signal = process.exit
+        return types.WaitForTerminalExitResponse(exit_code=code, signal=signal)
 
     async def kill(self, terminal_id: str) -> types.KillTerminalResponse:
         """End the command; the terminal and its output stay until `release`."""
@@ -217,16 +218,10 @@ class TerminalProcess:
         return self._exited.done()
 
     @property
-    def exit_code(self) -> int | None:
-        """The exit code; None while the command runs, and after a signal."""
+    def exit(self) -> tuple[int | None, str | None]:
+        """The exit code, or the name of the signal that ended the command; else None and None."""
         code = self._watch.returncode
-        return code if code is not None and code >= 0 else None
-
-    @property
-    def signal(self) -> str | None:
-        """Name of the signal that ended the command, like SIGTERM; None if none has."""
-        code = self._watch.returncode
-        return None if code is None or code >= 0 else signal_name(-code)
+        return (code, None) if code is None or code >= 0 else (None, signal_name(-code))
 
     def output(self) -> tuple[str, bool]:
         """Return the end of the output on stdout and stderr, and whether its beginning was cut."""
