@@ -199,7 +199,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class _Results:
-    """Collects the results of one message."""
+    """Collects the results of one message, for a `Told`."""
 
     events: list[SessionEvent] = field(default_factory=list)
     replies: list[Reply] = field(default_factory=list)
@@ -575,6 +575,7 @@ class Bridge:
             out.events.append(StateChanged("running"))
 
     def _told(self, out: _Results) -> Told:
+        """Return the collected results as the program gets them."""
         return Told(
             self.thread_id,
             tuple(out.replies),

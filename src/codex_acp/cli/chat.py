@@ -159,6 +159,7 @@ class _Chat:
         return session
 
     async def _open(self, session_id: str | None, *, or_new: bool = False) -> Session:
+        """Open a session; show which agent it has, and the last two messages of its history."""
         session = await self._host.open(session_id, or_new=or_new)
         self._screen.session(session)
         info = session.agent_info

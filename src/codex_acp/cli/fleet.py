@@ -436,6 +436,7 @@ class FleetQuestions:
 
     @asynccontextmanager
     async def _turn(self, task_id: str) -> AsyncIterator[Questions]:
+        """Wait for the turn of a task's question; name the task, and those that wait, in it."""
         name = shortened(visible(task_id), SHOWN_ID)
         self._waiting.append(name)
         try:

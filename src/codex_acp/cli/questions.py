@@ -128,6 +128,7 @@ class Questions:
         return None if chosen is None else options[chosen]
 
     async def form(self, form: Form) -> FormAnswer:
+        """Ask to fill in a form; return its content, or ``decline`` or ``cancel``."""
         schema = form.requested_schema
         async with self._open():
             choices = [_Choice("answer it", rejects=False), _DECLINE]
