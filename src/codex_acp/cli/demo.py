@@ -353,9 +353,10 @@ class Tour:
         screen.say("\nWhat came of it:")
         checks = list(self._checks(result))
         for ok, text in checks:
-            screen.say(f"  {screen.mark(ok)} {text}")
+            screen.say(f"  {screen.verdict(ok, '+', '!')} {text}")
         all_right = all(ok for ok, _ in checks)
-        screen.verdict(all_right, f"it went {'' if all_right else 'not '}as the script says")
+        verdict = screen.verdict(all_right, "OK", "FAILED")
+        screen.say(f"\n{verdict}: it went {'' if all_right else 'not '}as the script says")
         return 0 if all_right else FAILED
 
     def _checks(self, result: PromptResult) -> Iterator[tuple[bool, str]]:
@@ -412,12 +413,8 @@ class _Screen(TextOutput):
         with suppress(BrokenPipeError):  # the next write to the screen reports it
             self.say(self._styled(f"{arrow} {text}", "dim"))
 
-    def mark(self, ok: bool) -> str:
-        return self._styled("+", "green") if ok else self._styled("!", "red")
-
-    def verdict(self, ok: bool, text: str) -> None:
-        word = self._styled("OK", "green") if ok else self._styled("FAILED", "red")
-        self.say(f"\n{word}: {text}")
+    def verdict(self, ok: bool, good: str, bad: str) -> str:
+        return self._styled(good, "green") if ok else self._styled(bad, "red")
 
 
 class _Typist(LineReader):
