@@ -6,6 +6,8 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+import pytest
+
 from codex_acp.testing import Gate, Step, Text, exec_command
 from tests.e2e.options_bench import Setting
 from tests.e2e.raw_adapter import Message
@@ -101,6 +103,31 @@ def test_full_access_runs_unasked_and_as_configured_asks_again() -> None:
             "approvalsReviewer": "user",
             "sandboxPolicy": {"type": "readOnly", "networkAccess": False},
         }
+
+
+@pytest.mark.attack("model")
+def test_a_message_behind_a_change_of_the_mode_never_gets_the_rights_of_before() -> None:
+    script: list[Sequence[Step]] = [
+        [Gate("g"), exec_command("touch first")], [Text("One.")],
+        [exec_command("touch second")], [Text("Two.")],
+    ]  # fmt: skip
+    with Setting(*script) as setting, setting.adapter() as client:
+        client.open(setting)
+        client.set("mode", "full-access")
+        first = client.start_prompt(client.session)
+        setting.model.wait_for_gate("g")
+        client.set("mode", "read-only")
+        notice = (
+            "The mode counts from the next turn on. "
+            "What runs now goes on with the earlier one: never asks, no sandbox."
+        )
+        assert notice in json.dumps(client.messages)
+        second = client.start_prompt(client.session)
+        setting.model.open("g")
+        client.finish(first)
+        client.finish(second)
+
+        assert [path.name for path in setting.home.workspace.iterdir()] == ["first"]
 
 
 def test_the_sandbox_of_a_mode_is_the_one_that_commands_run_in() -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+
 import anyio
+import pytest
 
 from codex_acp.testing import Gate, ModelResponse, Step, Text, When, exec_command
 from tests.e2e.adapter_bench import WAIT, AdapterBench
@@ -79,6 +82,29 @@ async def test_a_prompt_sent_in_a_review_is_the_next_turn() -> None:
         ]
         assert bench.model.requests[-1].last_user_text == "hello"
         assert bench.text(session).endswith("Hello again.")
+
+
+@pytest.mark.attack("model")
+async def test_a_plan_that_is_wanted_while_a_turn_runs_is_the_next_turn_in_plan_mode() -> None:
+    script = [
+        ModelResponse(exec_command("true"), Gate("hold"), when=When(user_text="first")),
+        ModelResponse(Text("Done."), when=When(user_text="first")),
+        ModelResponse(Text("A plan."), when=When(user_text="Improve it.")),
+    ]
+    async with AdapterBench(script) as bench:
+        session = await bench.new_session()
+        async with anyio.create_task_group() as tasks:
+            running = Running(bench, session, tasks)
+            running.start("first")
+            await bench.wait_for_gate("hold")
+            running.start("/plan Improve it.")
+            await bench.wait_for_update(lambda n: n.update.session_update == "config_option_update")
+            bench.model.open("hold")
+            await running.all_ended(2)
+
+        assert list(running.ended) == ["first", "/plan Improve it."]
+        modes = ["Plan Mode" in json.dumps(each.body) for each in bench.model.requests]
+        assert modes == [False, False, True]
 
 
 async def test_a_review_is_cancelled() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from codex_acp.testing import Gate, Step, Text, ToolCall, exec_command
-from tests.e2e.sub_agents_bench import OLD, SubAgentBench, spawn, spawn_old, wait
+from tests.e2e.sub_agents_bench import CONFIG, OLD, SubAgentBench, spawn, spawn_old, wait
 from tests.e2e_contract.contract_bench import Scenes
 
 SCENES = Scenes()
@@ -33,6 +33,22 @@ INTRUDE = SCENES.add(
 )
 WORK = SCENES.add("work", [Text("Own work."), Gate("intruded")], [Text("Told."), Gate("never")])
 """Codex gives the model what another agent says at once; 0.147 behind a response."""
+
+CHILD = "THE-ID-OF-THE-SUB-AGENT"
+WRITE = SCENES.add("write", [exec_command("touch made", call_id="c2")], [Text("Tried.")])
+READY = SCENES.add("ready", [Text("Ready.")])
+STARTS = {
+    tools: SCENES.add(f"start {tools}", [Text("I do."), Gate(tools), spawned], [Text("Started.")])
+    for tools, spawned in (("old", spawn_old(READY, "s3")), ("new", spawn(READY, "writer")))
+}
+OLD_INPUT = ToolCall("send_input", {"target": CHILD, "message": WRITE}, OLD, call_id="i2")
+NEW_INPUT = ToolCall(
+    "followup_task", {"target": "writer", "message": WRITE}, "collaboration", call_id="i3"
+)
+GIVES_WORK = {
+    "old": SCENES.add("work by old", [OLD_INPUT], [Text("Given.")]),
+    "new": SCENES.add("work by new", [NEW_INPUT], [Text("Given.")]),
+}
 
 NATIVE: list[Any] = [pytest.param(1, {"subagents": {}}, id="v1"), pytest.param(2, {}, id="v2")]
 
@@ -148,6 +164,42 @@ def test_3_9c_without_hooks_a_turn_ends_whose_model_reaches_for_another_session(
         assert bench.children() == {}
         assert "its model reached for another session" in json.dumps(bench.updates())
         assert "has reached for this one" in json.dumps(bench.updates(victim))
+
+
+def set_mode(bench: SubAgentBench, mode: str) -> None:
+    choice = {"sessionId": bench.session, "configId": "mode", "value": mode}
+    bench.ask("session/set_config_option", choice)
+
+
+@pytest.mark.attack("model")
+@pytest.mark.parametrize("meanwhile", [False, True], ids=["before", "while the turn runs"])
+@pytest.mark.parametrize("tools", ["old", "new"])
+def test_3_9c_a_sub_agent_has_no_rights_that_the_person_has_taken_from_the_session(
+    tools: str, *, meanwhile: bool
+) -> None:
+    config = OLD_CONFIG if tools == "old" else CONFIG
+    with SubAgentBench(SCENES, 1, {"subagents": {}}, config) as bench:
+        set_mode(bench, "full-access")
+        bench.begin(STARTS[tools])
+        bench.model.wait_for_gate(tools)
+        if meanwhile:
+            set_mode(bench, "read-only")
+        bench.model.open(tools)
+        assert bench.end() == "end_turn"
+        idle = bench.wait(
+            bench.session, lambda u: u.get("state", {}).get("stopReason") == "end_turn"
+        )
+        bench.model.put(CHILD, idle["sessionId"])
+        if not meanwhile:
+            set_mode(bench, "read-only")
+        if tools == "new":  # Codex changes nothing of a sub-agent of its newer tools
+            kept = "They keep theirs: never asks, no sandbox, so each turn that they begin is"
+            bench.wait(bench.session, lambda u: kept in json.dumps(u))
+        mark = len(bench.adapter.messages)
+        bench.prompt(GIVES_WORK[tools])
+        bench.wait(bench.session, lambda u: u.get("state", {}).get("state") == "idle", mark)
+
+        assert not (bench.home.workspace / "made").exists()
 
 
 def test_a_session_that_is_closed_takes_its_sub_agents_with_it() -> None:

@@ -95,7 +95,11 @@ class CodexAgent:
         self.client: Client = Client(spawn)
         transcript = transcript or Transcript()
         self.sessions: Sessions = Sessions(spawn, self.client, transcript)
-        self.config: Config = Config(spawn, self.sessions.send, self.sessions.features)
+        self.config: Config = Config(
+            spawn, self.sessions.send, self.sessions.features,
+            self.sessions.outdate_turn, self.sessions.sub_agents_of,
+        )  # fmt: skip
+        self.sessions.on_sub_agent = self.config.sub_agent_found
         self._opener = SessionOpener(app_server, self.sessions, self.config)
         self.preconditions: PromptPreconditions = PromptPreconditions(self.sessions, self._opener)
         self._opener.peers = lambda: self._hand_over.peers

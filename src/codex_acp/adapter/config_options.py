@@ -1,7 +1,8 @@
 """Show the config options and modes of the open sessions to the client, and set them.
 
 The client gets the values that Codex reports; `ConfigSession` follows the reports of one session's
-thread. Codex gets only what a person has chosen. Must not know prompts and turns.
+thread. Codex gets only what a person has chosen; the sub-agents of the session get its mode, too.
+Must not know prompts and turns.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import logging
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, Literal
 
-from codex_acp._json import list_at, value_at
+from codex_acp._json import list_at, text_at, value_at
 from codex_acp._last_ones import LastOnes
 from codex_acp._record import NamedTuple
 from codex_acp.adapter.config_choices import Catalogues, Directory
@@ -52,6 +53,7 @@ from codex_acp.mapping.settings import (
     Settings,
     applied,
     difference,
+    is_wider,
     meets,
     settings_of_thread,
     settings_of_update,
@@ -80,6 +82,7 @@ CHOICE_WAIT_SECONDS: Final = 5.0
 """Seconds to wait for the list that has the first mode, or plan mode, before it is set."""
 
 SETTINGS_UPDATED: Final = "thread/settings/updated"
+TURN_STARTED: Final = "turn/started"
 
 _MODE_INDEX: Final = 0
 """Index of the mode in the list of options."""
@@ -102,17 +105,23 @@ class _Choices(NamedTuple):
 class Config:
     """The options of all sessions of one agent. ``spawn`` starts a task that may outlive a request.
     ``send`` queues an event of a session. ``features`` returns the capabilities of a session's
-    client."""
+    client. ``outdate`` is called before other rights are asked for: later messages must not join
+    the turn that runs with the earlier ones. It returns whether one runs, or a sub-agent's.
+    ``sub_agents`` returns their threads."""
 
     def __init__(
         self,
         spawn: Spawn,
         send: Callable[[str, SessionEvent], None],
         features: Callable[[str], ClientFeatures],
+        outdate: Callable[[str], bool] = lambda _: False,
+        sub_agents: Callable[[str], list[str]] = lambda _: [],
     ) -> None:
         self._spawn = spawn
         self._send = send
         self._features = features
+        self._outdate = outdate
+        self._sub_agents = sub_agents
         self._catalogues: Catalogues | None = None
         self._sessions: dict[str, ConfigSession] = {}
         self._kept_choices: LastOnes[str, _Choices] = LastOnes(MAX_CLOSED)
@@ -301,14 +310,57 @@ class Config:
                 await self._trust(session, value)
                 return value
             patch = choice_patch(self._view(session), option_id, value)
+            before, runs = session.settings, False
+            if option_id in (MODE, COLLABORATION) and not meets(before, patch):
+                runs = self._outdate(session.id)
             try:
                 await session.change(patch)
             except CodexAcpError:
                 self._send_changes(session)  # Codex may have changed something else meanwhile
                 raise
-            if option_id == MODE and meets(session.settings, patch):
-                session.chosen = (value, session.settings.access)
+            if option_id == MODE:
+                if meets(session.settings, patch):
+                    session.chosen = (value, session.settings.access)
+                session.late_change = (patch, before.access) if runs else None
+                below = self._sub_agents(session.id)
+                await self._change_below(session, patch, before.access, below)
+            if runs:
+                self._say_from_next_turn(session, option_id, before)
             return value
+
+    def sub_agent_found(self, session_id: str, thread_id: str) -> None:
+        """Give a sub-agent the session's mode, if a turn may have started it with the access from
+        before the mode was chosen."""
+        session = self._sessions.get(session_id)
+        if session is not None and session.late_change is not None:
+            patch, had = session.late_change
+            self._spawn(lambda: self._change_below(session, patch, had, [thread_id]))
+
+    async def _change_below(
+        self, session: ConfigSession, patch: JsonObject, had: Access, threads: list[str]
+    ) -> None:
+        """Give sub-agents the access of the session; tell the person which of them keep what they
+        ``had``. Codex gives it to those that it has not loaded when it loads them."""
+        refused = await session.change_below(patch, had, threads)
+        if not refused or self._sessions.get(session.id) is not session:
+            return
+        wider = is_wider(had, session.settings.access)
+        text = (
+            f"Codex did not give the mode to sub-agents that it has started: {', '.join(refused)} "
+            f"({'; '.join(dict.fromkeys(refused.values()))}). They keep theirs: {access_words(had)}"
+            f"{', so each turn that they begin is interrupted' if wider else ''}. "
+            "New sub-agents get the mode of the session."
+        )
+        self._send(session.id, _notice(text))
+
+    def _say_from_next_turn(self, session: ConfigSession, option_id: str, before: Settings) -> None:
+        """Tell the person that the turn that runs keeps its mode."""
+        if option_id == MODE:
+            what, earlier = "mode", f"with the earlier one: {access_words(before.access)}"
+        else:
+            what, earlier = "collaboration mode", f"in the earlier one, {before.collaboration}"
+        text = f"The {what} counts from the next turn on. What runs now goes on {earlier}."
+        self._send(session.id, _notice(text))
 
     async def _trust(self, session: ConfigSession, value: str) -> None:
         """Trust the directory of a session for its person, in all sessions of that directory."""
@@ -353,6 +405,12 @@ class Config:
 def _not_open(session_id: str) -> RpcError:
     message = f"there is no open session {session_id!r}; start one with session/new"
     return RpcError(RESOURCE_NOT_FOUND, message, {"sessionId": session_id})
+
+
+def _notice(text: str) -> SessionEvent:
+    from codex_acp.mapping.messages import make_notice
+
+    return make_notice(text)
 
 
 async def _wait(seconds: float, *known: asyncio.Event) -> None:
@@ -414,6 +472,11 @@ class ConfigSession(NotificationSink):
         """Notice for the person about the ``first_mode``, if there is one."""
         self.chosen: tuple[str, Access] | None = None
         """The mode that a person chose last, and the access that Codex then reported."""
+        self.late_change: tuple[JsonObject, Access] | None = None
+        """The patch of that mode and the earlier access if a turn ran meanwhile, which may start
+        sub-agents with the latter; else None."""
+        self._kept: dict[str, Access] = {}
+        """Sub-agents whose access Codex did not change → the access that they have."""
         self._preset_effort = False
         """Whether the effort comes from a collaboration mode, not from a choice."""
         self._models: tuple[str, ...] = (self.settings.model,)
@@ -424,6 +487,8 @@ class ConfigSession(NotificationSink):
         """Move to the connection on which the thread was resumed; return the earlier settings."""
         before = self.settings
         self.unsubscribe()
+        if catalogues.codex is not self._catalogues.codex:  # it loads sub-agents with this access
+            self._kept.clear()
         self._catalogues, self.settings = catalogues, settings_of_thread(result)
         self._subscribe()
         return before
@@ -431,11 +496,14 @@ class ConfigSession(NotificationSink):
     def unsubscribe(self) -> None:
         """Unsubscribe from the thread and the directory."""
         self.directory.on_change = None
-        self._catalogues.codex.unsubscribe(self.id, self)
+        for thread_id in (self.id, *self._kept):
+            self._catalogues.codex.unsubscribe(thread_id, self)
 
     def _subscribe(self) -> None:
         self.directory.on_change = lambda: self._on_change(self)
         self._catalogues.codex.subscribe(self.id, self, frozenset({SETTINGS_UPDATED}))
+        for thread_id in self._kept:
+            self._catalogues.codex.subscribe(thread_id, self, frozenset({TURN_STARTED}))
 
     def view(self, *, booleans: bool) -> ConfigView:
         """Return values and choices of the options; ``booleans``: the client has boolean ones."""
@@ -488,6 +556,42 @@ class ConfigSession(NotificationSink):
             by_mode = "collaborationMode" in patch and before.effort is None
             self._preset_effort = by_mode and self.settings.effort is not None
 
+    async def change_below(
+        self, patch: JsonObject, had: Access, threads: list[str]
+    ) -> dict[str, str]:
+        """Send a patch to sub-agents; return the loaded ones for which Codex refused it, and why:
+        it changes nothing of those that its newer tools for agents start. They keep what they
+        ``had``; a turn of theirs is interrupted as long as that is wider. Never raises."""
+        codex, refused = self._catalogues.codex, dict[str, str]()
+        if threads:
+            with suppress(
+                CodexAcpError
+            ):  # a model can name any number of threads that do not exist
+                loaded = list_at(await codex.call_raw("thread/loaded/list", {}), "data")
+                threads = [each for each in threads if each in loaded]
+        for thread_id in threads:
+            try:
+                await self.ask("thread/settings/update", {"threadId": thread_id, **patch})
+            except RpcError as error:
+                logger.info("session %s: sub-agent %s: %s", self.id, thread_id, error.message)
+                refused[thread_id] = error.message
+        if codex.closed:
+            return {}
+        for thread_id in refused.keys() - self._kept.keys():
+            self._kept[thread_id] = had
+            codex.subscribe(thread_id, self, frozenset({TURN_STARTED}))
+        return refused
+
+    def _interrupt_wider(self, params: JsonValue) -> None:
+        """Interrupt a turn that begins in a sub-agent with a wider access than the session's."""
+        thread_id, turn_id = text_at(params, "threadId"), text_at(params, "turn", "id")
+        had = None if thread_id is None else self._kept.get(thread_id)
+        if had is not None and is_wider(had, self.settings.access):
+            logger.warning("session %s: a turn of sub-agent %s is interrupted", self.id, thread_id)
+            with suppress(CodexAcpError):
+                call: JsonObject = {"threadId": thread_id, "turnId": turn_id}
+                self._catalogues.codex.post("turn/interrupt", call, lambda _: None)
+
     async def ask(self, method: str, params: JsonObject) -> None:
         """Call Codex for a change. Raises RpcError with Codex's message if it refuses."""
         try:
@@ -513,6 +617,9 @@ class ConfigSession(NotificationSink):
     # NotificationSink
 
     def on_notification(self, method: str, params: JsonValue) -> None:
+        if method == TURN_STARTED:
+            self._interrupt_wider(params)
+            return
         settings = settings_of_update(params)
         if settings is None:
             logger.warning("session %s: %s without settings", self.id, method)

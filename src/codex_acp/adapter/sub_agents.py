@@ -34,7 +34,8 @@ class SubAgents:
 
     ``state`` is the mapping's state of the session. ``may_change_call`` returns whether a tool call
     of the session may be changed now. ``may_be_below`` returns whether a thread can be a sub-agent
-    of the session, because a model can name any thread. ``earlier`` returns, once, the
+    of the session, because a model can name any thread; ``on_found`` is called with each that is
+    one, and was not shown before. ``earlier`` returns, once, the
     notifications of a thread that came before the thread is followed.
     """
 
@@ -48,6 +49,7 @@ class SubAgents:
         say: Callable[[str], None],
         may_change_call: Callable[[], bool],
         may_be_below: Callable[[str], bool],
+        on_found: Callable[[str], None],
         earlier: Callable[[str], list[tuple[str, JsonValue]]],
     ) -> None:
         self._session_id = session_id
@@ -57,6 +59,7 @@ class SubAgents:
         self._say = say
         self._may_change_call = may_change_call
         self._may_be_below = may_be_below
+        self._on_found = on_found
         self._earlier = earlier
         self._sinks: dict[str, ShownSubAgent | NotedSubAgent] = {}
         self._outlets: dict[str, NotesOutlet] = {}
@@ -160,9 +163,11 @@ class SubAgents:
                 earlier.title = earlier.title or agent.title
                 earlier.description = earlier.description or agent.description
                 self._sinks[earlier.thread_id].announce()
-        elif not self._may_be_below(agent.thread_id):
             return
-        elif len(known) < MAX_SHOWN:
+        if not self._may_be_below(agent.thread_id):
+            return
+        self._on_found(agent.thread_id)
+        if len(known) < MAX_SHOWN:
             known[agent.thread_id] = agent
             self._follow(agent, announce=True)
         elif not self._more_reported:

@@ -285,6 +285,15 @@ def difference(wanted: Settings, have: Settings) -> JsonObject:
     return patch
 
 
+def is_wider(one: Access, other: Access) -> bool:
+    """Return whether the sandbox of one access lets through more than the other's. An unknown kind
+    counts as none."""
+    width = {"readOnly": 0, "workspaceWrite": 1}
+    return width.get(text_of(one.sandbox, "type") or "", 2) > width.get(
+        text_of(other.sandbox, "type") or "", 2
+    )
+
+
 def access_patch(access: Access) -> JsonObject:
     """Return the patch that gives a thread this access."""
     patch: JsonObject = {"approvalPolicy": access.policy, "approvalsReviewer": access.reviewer}

@@ -73,8 +73,9 @@ class Session:
     ``ensure_git_consent`` asks before a turn whether git may run the programs that its
     configuration names, or raises RpcError. ``on_unloaded`` is called when Codex reports that it
     unloaded the thread. ``may_be_below`` returns whether a thread may be a sub-agent of the
-    session. ``earlier`` returns the notifications of a sub-agent's thread from before the session
-    follows it. All methods run on the event loop's thread.
+    session; ``on_sub_agent`` is called with each that Codex names. ``earlier`` returns the
+    notifications of a sub-agent's thread from before the session follows it. All methods run on the
+    event loop's thread.
     """
 
     def __init__(
@@ -89,6 +90,7 @@ class Session:
         ensure_git_consent: Callable[[], Awaitable[None]],
         on_unloaded: Callable[[], None],
         may_be_below: Callable[[str], bool],
+        on_sub_agent: Callable[[str], None],
         earlier: Callable[[str], list[tuple[str, JsonValue]]],
     ) -> None:
         self.id = session_id
@@ -107,7 +109,7 @@ class Session:
         self.sub_agents: SubAgents = SubAgents(
             session_id, codex, outflow, self._state, say=self.say,
             may_change_call=lambda: self.prompts.running,  # `prompts` is set below
-            may_be_below=may_be_below, earlier=earlier,
+            may_be_below=may_be_below, on_found=on_sub_agent, earlier=earlier,
         )  # fmt: skip
         self._used_before: TokenUsageBreakdown | None = None
         """Token usage of the thread before the running turn."""
@@ -166,6 +168,12 @@ class Session:
     def cancel(self) -> None:
         """Cancel all prompts of the session, and interrupt the turn."""
         self.prompts.handle(ev.Cancelled())
+
+    def outdate_turn(self) -> bool:
+        """Have later messages wait for the end of the turn that runs; return whether one runs, or a
+        sub-agent's."""
+        self.prompts.handle(ev.RightsChanged())
+        return self.prompts.machine.run is not None or self.sub_agents.busy
 
     async def stop_command(self, call_id: str) -> bool:
         """End the command of a tool call; return whether it ran and Codex ended it."""

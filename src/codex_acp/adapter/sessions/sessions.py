@@ -168,6 +168,9 @@ class Sessions:
         self.on_session_made: Callable[[Session, OpenSession], None] = lambda *_: None
         """Called with each `Session` that is made, before its first notification; set by
         `CodexAgent`."""
+        self.on_sub_agent: Callable[[str, str], None] = lambda *_: None
+        """Called with a session's id and the thread of a sub-agent that Codex has named in it; set
+        by `CodexAgent`."""
 
     # The connections to Codex.
 
@@ -376,6 +379,7 @@ class Sessions:
             ),
             on_unloaded=partial(self._unloaded, opened),
             may_be_below=partial(self._may_be_below, session_id),
+            on_sub_agent=lambda thread_id: self.on_sub_agent(session_id, thread_id),
             earlier=opened.take_unclaimed,
         )
         self.on_session_made(session, opened)
@@ -401,6 +405,19 @@ class Sessions:
         for agent_thread, agent_turn in intake.items.running_sub_agents_of(session_id):
             self._interrupt(opened.codex, agent_thread, agent_turn)
         intake.prompt_cancelled(session_id)
+
+    def outdate_turn(self, session_id: str) -> bool:
+        """Have later messages wait for the end of the turn that runs, because the session gets
+        other rights; return whether one runs, or a sub-agent's."""
+        session = self._open[session_id].session
+        return session is not None and session.outdate_turn()
+
+    def sub_agents_of(self, session_id: str) -> list[str]:
+        """Return the threads of a session's sub-agents, at any depth, running or not."""
+        opened = self._open[session_id]
+        if opened.session is None:  # no turn has run here; nothing is loaded to find that out
+            return []
+        return opened.connection.intake.items.sub_agents_of(session_id)
 
     def refuse_sub_agent(self, session_id: str) -> None:
         """Raise RpcError -32602 for a sub-agent's session: only the agent gives it work. A thread
