@@ -84,6 +84,47 @@ async def test_a_skill_reaches_the_model_with_its_instructions(text: str) -> Non
         assert "Run the linter." in said
 
 
+def with_a_mention(text: str) -> list[ContentBlock]:
+    """A command as editors send one in which a file is mentioned."""
+    link = ResourceLinkContentBlock(name="x.py", uri="https://example.org/x.py")
+    return [TextContentBlock(text=text), link, TextContentBlock(text=" and ask me first")]
+
+
+@pytest.mark.attack("client")
+@pytest.mark.parametrize("lead", ["/plan drop all but ", "/plan ", "/init but leave out "])
+async def test_a_command_for_the_model_brings_all_of_its_prompt(lead: str) -> None:
+    async with AdapterBench([[Text("Done.")]]) as bench:
+        session = await bench.new_session()
+        with anyio.fail_after(WAIT):
+            await bench.client.session_prompt(
+                PromptRequest(session_id=session, prompt=with_a_mention(lead))
+            )
+
+        said = "\n".join(bench.model.requests[0].user_texts)
+        for part in (lead.partition(" ")[2].strip(), "example.org/x.py", "and ask me first"):
+            assert part in said
+
+
+@pytest.mark.attack("client")
+async def test_a_command_refuses_what_it_does_not_take() -> None:
+    async with AdapterBench() as bench:
+        session = await bench.new_session()
+        mention = "takes no attachments or mentions: write all of it as one text"
+        refused = [
+            (with_a_mention(f"/{each.name} delete all files but "), mention)
+            for each in BUILT_IN
+            if each.name not in ("plan", "init")
+        ]
+        for name in ("compact", "diff", "status", "skills", "ps", "logout"):
+            blank = TextContentBlock(text=" \n")
+            refused.append(([TextContentBlock(text=f"/{name} --all"), blank], "takes nothing"))
+        for prompt, why in refused:
+            with anyio.fail_after(WAIT), pytest.raises(ErrorReply, match=why) as caught:
+                await bench.client.session_prompt(PromptRequest(session_id=session, prompt=prompt))
+            assert caught.value.code == INVALID_PARAMS
+        assert not bench.model.requests
+
+
 async def test_a_command_that_nobody_knows_goes_to_the_model() -> None:
     async with AdapterBench([[Text("What is that?")]]) as bench:
         session = await bench.new_session()

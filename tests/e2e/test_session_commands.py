@@ -49,6 +49,7 @@ def test_plan_turns_codex_own_plan_mode_on_and_off(version: int) -> None:
         assert it.prompt(session, "/plan Improve that.") == "Another."
         it.prompt(session, "/plan")
         assert it.prompt(session, "Now do it.") == "Done."
+        assert "Plan mode is off" in it.prompt(session, "/plan OFF")
 
         options = it.updates(session, "config_option_update")
         key = "id" if version == 1 else "configId"

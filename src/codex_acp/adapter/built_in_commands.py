@@ -25,6 +25,7 @@ from codex_acp.errors import CodexAcpError, ConnectionClosed, ErrorReply, RpcErr
 from codex_acp.jsonrpc.message import INVALID_PARAMS, INVALID_REQUEST
 from codex_acp.mapping import commands
 from codex_acp.mapping.commands import RECONNECT, TypedCommand, built_in_name
+from codex_acp.mapping.prompt import user_input
 from codex_acp.routing.display import block, inline
 from codex_acp.transcript.secrets import scrub
 
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
     from codex_acp.codex.connection.app_server_connection import AppServerConnection
     from codex_acp.jsonrpc.message import JsonValue
+    from codex_acp.mapping.content import Block
 
 
 logger = logging.getLogger(__name__)
@@ -46,6 +48,7 @@ IDLE_SECONDS: Final = 5.0
 GIT_MILLISECONDS: Final = 20_000
 """Milliseconds that one call of git may take."""
 
+_WITHOUT_ARGUMENTS: Final = frozenset({"compact", "diff", "status", "skills", "ps", "logout"})
 _GIT: Final = ("git", "--no-optional-locks", "-c", "core.fsmonitor=false", "-c", "core.pager=cat")
 _DIFF: Final = ("--no-color", "--no-ext-diff", "--no-textconv")
 _EMPTY_TREE: Final = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
@@ -67,8 +70,22 @@ class BuiltInCommands:
         self._set_plan_mode = partial(access.config.plan_mode, access.session_id)
         self._skills = skills
 
-    def built_in(self, command: TypedCommand) -> Command | None:
-        """Return the built-in command of that name, if any. Raises RpcError."""
+    def built_in(self, command: TypedCommand, rest: Sequence[Block]) -> Command | None:
+        """Return the built-in command of that name, if any; ``rest``: the prompt's other blocks.
+        Raises RpcError for arguments and blocks that the command does not take."""
+        name, arguments = built_in_name(command.name), command.arguments
+        if name == "plan":
+            return self._plan(arguments, rest)
+        if name == "init":
+            wishes = _inputs(arguments, rest)
+            return self.turn([models.TextUserInput(text=commands.INIT_PROMPT), *wishes], ())
+        if name is None:
+            return None
+        if rest:
+            why = f"/{name} takes no attachments or mentions: write all of it as one text"
+            raise RpcError(INVALID_PARAMS, why)
+        if arguments and name in _WITHOUT_ARGUMENTS:
+            raise RpcError(INVALID_PARAMS, f"/{name} takes nothing")
         makers: dict[str, Callable[[str], Command]] = {
             "review": self._review,
             "review-branch": self._review_branch,
@@ -76,8 +93,6 @@ class BuiltInCommands:
             "compact": lambda _: TurnCommand(
                 "thread/compact/start", models.ThreadCompactStartParams(thread_id=self._session_id)
             ),
-            "plan": self._plan,
-            "init": lambda _: self.turn([models.TextUserInput(text=commands.INIT_PROMPT)], ()),
             "goal": self._goal,
             "diff": lambda _: TextCommand(lambda: uncommitted(self._codex(), self._cwd)),
             "status": lambda _: TextCommand(self._status),
@@ -86,10 +101,9 @@ class BuiltInCommands:
             "ps": lambda _: TextCommand(self._background),
             "stop": lambda process: TextCommand(lambda: self._stop(process)),
             "rename": self._rename,
-            "logout": self._logout,
+            "logout": lambda _: self._logout(),
         }
-        name = built_in_name(command.name)
-        return None if name is None else makers[name](command.arguments)
+        return makers[name](arguments)
 
     # Turns.
 
@@ -147,14 +161,15 @@ class BuiltInCommands:
         run = without_turns.get(arguments, work)
         return TextCommand(run, starts_turns=arguments not in without_turns)
 
-    def _plan(self, what: str) -> Command:
-        if what:
-            return self.turn(
-                [models.TextUserInput(text=what)], (), lambda: self._set_plan_mode(True)
-            )
+    def _plan(self, what: str, rest: Sequence[Block]) -> Command:
+        """Return what ``/plan`` does: alone it toggles plan mode, ``on`` and ``off`` set it, and
+        any other content turns it on and is planned."""
+        wanted = None if rest else {"on": True, "off": False}.get(what.casefold())
+        if wanted is None and (what or rest):
+            return self.turn(_inputs(what, rest), (), lambda: self._set_plan_mode(True))
 
         async def toggle() -> str:
-            if await self._set_plan_mode(None):
+            if await self._set_plan_mode(wanted):
                 return "Plan mode is on: Codex plans with you before it does the work."
             return "Plan mode is off: Codex does the work again."
 
@@ -224,9 +239,7 @@ class BuiltInCommands:
 
         return TextCommand(rename)
 
-    def _logout(self, more: str) -> TextCommand:
-        if more:
-            raise RpcError(INVALID_PARAMS, "/logout takes nothing")
+    def _logout(self) -> TextCommand:
         self._check_not_shared("/logout")
 
         async def log_out() -> str:
@@ -249,6 +262,12 @@ class BuiltInCommands:
 
     async def _list_skills(self) -> str:
         return commands.skills_report(await self._skills())
+
+
+def _inputs(text: str, rest: Sequence[Block]) -> list[models.UserInput]:
+    """Return the input for the arguments of a command and the prompt's other blocks."""
+    inputs: list[models.UserInput] = [models.TextUserInput(text=text)] if text else []
+    return inputs + (user_input(rest) if rest else [])
 
 
 class _Pursuit(NotificationSink):

@@ -100,7 +100,9 @@ class SessionCommands:
         return self._commands.turn(user_input(prompt), mentioned) if mentioned else None
 
     def _command_for(self, typed: TypedCommand, rest: Sequence[Block]) -> Command | None:
-        """Return the command that was typed; ``rest`` are the prompt's other blocks."""
+        """Return the command that was typed; ``rest`` are the prompt's other blocks. Raises
+        RpcError for arguments and blocks that it does not take."""
+        rest = [each for each in rest if not isinstance(each, TextBlock) or each.text.strip()]
         skills: tuple[models.SkillMetadata, ...] = ()
         if typed.name.startswith(names.PROMPTS_PREFIX):
             prompt = self._prompts.get(typed.name.removeprefix(names.PROMPTS_PREFIX))
@@ -108,7 +110,7 @@ class SessionCommands:
                 return None
             text = names.filled_prompt(prompt.body, typed.arguments)
         else:
-            built_in = self._commands.built_in(typed)
+            built_in = self._commands.built_in(typed, rest)
             if built_in is not None:
                 return built_in
             skill = self._skills.get(typed.name)
