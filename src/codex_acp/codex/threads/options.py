@@ -103,7 +103,8 @@ class ListOptions(TypedDict, total=False):
 
 class TurnOptions(TypedDict, total=False):
     """Keyword arguments of `Thread.run` and `Thread.turn`. All hold from this turn on, except
-    ``service_tier_for_turn`` and the last three, which are for this turn alone."""
+    ``service_tier_for_turn`` and the last three, which are for this turn alone. Sub-agents that
+    Codex has started keep the sandbox and the approval policy that they have."""
 
     cwd: str | os.PathLike[str]
     model: str
