@@ -1,7 +1,7 @@
-"""Define an open tool call, and limit the output of it that is sent.
+"""Define an open tool call, and limit how much of its output is sent, and how often.
 
-Owns how the status of an item becomes the status of a tool call, and how much output of a running
-tool call is sent. Must not know what kinds of items there are, but for `ToolItem`.
+Owns how the status of an item becomes the status of a tool call. Must not know what
+kinds of items there are, but for `ToolItem`.
 """
 
 from __future__ import annotations
