@@ -210,6 +210,21 @@ def test_3_8_a_link_is_shown_to_who_looks(tmp_path: Any) -> None:
     assert f"{tmp_path}/real" in asked.title
 
 
+def test_3_6_a_host_that_is_rejected_for_good_stays_so_also_below_a_link(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(tmp_path)
+    rule = {"host": "evil.example", "action": "deny"}
+    bridge = running(look=look_at)
+    asked = approval(
+        bridge,
+        cwd=str(tmp_path / "link"),
+        networkApprovalContext={"host": "evil.example", "protocol": "https"},
+        proposedNetworkPolicyAmendments=[rule],
+    )
+    assert decision(bridge.answered(asked, selected(asked, "reject_always"))) == {
+        "decision": {"applyNetworkPolicyAmendment": {"network_policy_amendment": rule}}
+    }
+
+
 @pytest.mark.attack("model")
 @pytest.mark.skipif(sys.platform != "linux", reason="there is no /proc")
 def test_3_8_an_edit_that_each_process_sees_elsewhere_is_declined() -> None:

@@ -307,3 +307,26 @@ async def test_3_5_what_codex_asks_after_a_cancel_is_not_asked_of_anybody(versio
         assert bench.wire.result(last_asked(bench)) == {"decision": "cancel"}
         assert "the prompt was cancelled" in bench.said(session)
         assert bench.event_types(session) == ["request.declined"]
+
+
+async def test_3_6_a_host_that_is_rejected_for_good_stays_so(version: int) -> None:
+    async with scripted(version) as (bench, server):
+        session = await bench.new_session()
+        prompt = bench.prompt(session, "go")
+        rules = [{"host": "evil.example", "action": action} for action in ("allow", "deny")]
+        (asked,) = [e for e in command_approval("curl evil") if isinstance(e, AskClient)]
+        assert asked.params is not None
+        host = {
+            **{k: v for k, v in asked.params.items() if k != "availableDecisions"},
+            "approvalId": "network", "proposedExecpolicyAmendment": None,
+            "networkApprovalContext": {"host": "evil.example", "protocol": "https"},
+            "proposedNetworkPolicyAmendments": rules,
+        }  # fmt: skip
+        assert host["cwd"], "a path to look at once more"
+        server.play(AskClient(COMMAND, host), AwaitAnswer(COMMAND), *turn_completed())
+        (await bench.asks.next_permission()).choose("reject_always")
+
+        assert await prompt.end() == "end_turn"
+        assert bench.wire.result(last_asked(bench))["decision"] == {
+            "applyNetworkPolicyAmendment": {"network_policy_amendment": rules[1]}
+        }

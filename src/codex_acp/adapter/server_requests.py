@@ -346,7 +346,7 @@ class ServerRequestRunner:
         try:
             with asked.scope:
                 answer = await self._permission(entry, asked.asks)
-                if entry.is_allowed_by(answer):
+                if entry.is_granted_by(answer):
                     looks = await self._look_at(routed.approval, routed.looks, routed.session_id)
             if asked.settlement is not None:
                 return asked.settlement

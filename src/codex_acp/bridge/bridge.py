@@ -451,7 +451,7 @@ class Bridge:
             answer,
             refreshed(routed.approval, self._items),
             self._items.is_running(routed.thread_id, routed.turn_id),
-            self._look_at(routed.approval) if entry.is_allowed_by(answer) else {},
+            self._look_at(routed.approval) if entry.is_granted_by(answer) else {},
         )
         assert settlement is not None, "an open question has a pending entry"
         self._carry_out(settlement, out)

@@ -79,10 +79,11 @@ class LedgerEntry:
     acp_request_id: RequestId | None = None
     """Id of the permission request that asks for the approval."""
 
-    def is_allowed_by(self, answer: Answer) -> bool:
-        """Return whether an answer chooses an option of this entry that allows the action."""
+    def is_granted_by(self, answer: Answer) -> bool:
+        """Return whether an answer chooses an option of this entry with a grant, whose reply is
+        made only if the action is still the one that was shown."""
         return isinstance(answer, Selected) and any(
-            choice.grant is not None and allows(choice.grant)
+            choice.grant is not None
             for choice in self.choices
             if choice.option.option_id == answer.option_id
         )
