@@ -134,6 +134,14 @@ async def test_the_end_of_a_turn_is_told_that_began_before_its_thread_was_named(
     assert shown.activity == "idle", "it begins behind its own end"
 
 
+async def test_3_9_a_question_shows_that_its_sub_agent_waits_whose_turn_began_unheard() -> None:
+    world = _World(knows=True)
+    world.hear("root", started("one"))
+    with world.agents.waiting("one"):
+        assert world.agents.state("one") == StateChanged("requires_action")
+    assert world.agents.state("one") == StateChanged("running")
+
+
 @pytest.mark.attack("model")
 async def test_what_stands_by_itself_is_below_nobody_whatever_a_model_calls_it() -> None:
     world = _World(knows=True)

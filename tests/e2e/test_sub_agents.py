@@ -50,6 +50,14 @@ GIVES_WORK = {
     "new": SCENES.add("work by new", [NEW_INPUT], [Text("Given.")]),
 }
 
+ASKS = SCENES.add(
+    "asks",
+    [exec_command("touch child-made", justification="May I?", call_id="c2")],
+    [Text("Child has made it.")],
+)
+LEFT = SCENES.add("left", [spawn(ASKS, "asker")], [Text("Root is done.")], [Text("Told.")])
+"""The root is done while its sub-agent asks."""
+
 NATIVE: list[Any] = [pytest.param(1, {"subagents": {}}, id="v1"), pytest.param(2, {}, id="v2")]
 
 
@@ -86,6 +94,21 @@ def test_a_sub_agent_is_a_session_of_its_own_live_and_loaded(
         mark = load(bench)
         assert list(bench.children(since=mark)) == [child]
         assert bench.text(child, mark) == "Working.Child is done."
+
+
+def test_3_9_a_sub_agents_question_stays_open_and_shown_when_its_session_is_loaded() -> None:
+    with SubAgentBench(SCENES, 1) as bench:
+        bench.prompt(LEFT)
+        asked = bench.adapter.wait_for(lambda m: m.get("method") == "session/request_permission")
+        card = asked["params"]["toolCall"]["toolCallId"]
+        mark = load(bench)
+        bench.adapter.choose(asked, "allow_once")
+        is_end = {"toolCallId": card, "status": "completed"}.items()
+        bench.wait(bench.session, lambda u: is_end <= u.items(), mark)
+
+        of_card = [u for u in bench.updates(since=mark) if u.get("toolCallId") == card]
+        assert [u["status"] for u in of_card] == ["pending", "in_progress", "completed"]
+        assert "touch child-made" in of_card[0]["title"]
 
 
 def test_what_is_a_sub_agents_cannot_be_used_as_a_session() -> None:

@@ -9,7 +9,7 @@ elicitations. `AsyncQuestionRunner` asks questions for which no turn waits.
 from __future__ import annotations
 
 import logging
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final, assert_never
@@ -45,7 +45,7 @@ from codex_acp.routing.route import Approval, Decline, Elicitation, RoutingConte
 from codex_acp.routing.table import form_of_questions, route
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
     from codex_acp.adapter.session_client import Asks
     from codex_acp.adapter.sessions.session import Session
@@ -124,6 +124,8 @@ class ServerRequestRunner:
         self._ledger = Ledger()
         self._open_permissions: dict[Key, _OpenPermission] = {}
         self._elicitations = ElicitationRunner(asks, generation, self._say, transcript)
+        self._shown: dict[ExitStack, Approval | Elicitation] = {}
+        """Context in which a session shows that it waits → the open question."""
         self._accepted: dict[tuple[str, str], list[Approval]] = {}
         """By thread and item: accepted approvals whose tool call is not the item's own."""
 
@@ -204,6 +206,13 @@ class ServerRequestRunner:
         self.say_in(thread_id, f"The turn is interrupted: {why}.")
         for other in others:
             self.say_in(other, REACHED)
+
+    def opened_again(self, session_id: str) -> None:
+        """Show the open questions of a session whose `Session` is a new one."""
+        for shown, routed in self._shown.items():
+            if routed.session_id == session_id:
+                shown.close()
+                self._show_waiting(routed, shown)
 
     # Events that settle what is open.
 
@@ -292,11 +301,8 @@ class ServerRequestRunner:
         running = self._items.get(routed.thread_id, routed.item_id)
         if running is not None:
             running.asked = True
-        session = self._session(routed.session_id)
-        if session is not None:
-            session.announce_tool_call(routed.announcement)
-        self._transcript.record(records.approval_requested(entry))
         with self._waiting(routed):
+            self._transcript.record(records.approval_requested(entry))
             settlement = await self._ask(entry)
         self._settled(routed, accepted=settlement.outcome == "accepted")
         if settlement.reply is None:
@@ -423,11 +429,23 @@ class ServerRequestRunner:
             self._say(routed.session_id, f"Declined without asking: {reason}")
         return self._refused(routed.request, routed.reason)
 
-    def _waiting(self, routed: Approval | Elicitation) -> AbstractContextManager[None]:
+    @contextmanager
+    def _waiting(self, routed: Approval | Elicitation) -> Iterator[None]:
+        """Show, within the context, that the session waits for the answer to a question."""
+        with ExitStack() as shown:
+            self._show_waiting(routed, shown)
+            self._shown[shown] = routed
+            try:
+                yield
+            finally:
+                del self._shown[shown]
+
+    def _show_waiting(self, routed: Approval | Elicitation, shown: ExitStack) -> None:
         session = self._session(routed.session_id)
-        if session is None:
-            return nullcontext()
-        return session.waiting_for_person(routed.thread_id, routed.turn_id)
+        if session is not None:
+            if isinstance(routed, Approval):
+                session.announce_tool_call(routed.announcement)
+            shown.enter_context(session.waiting_for_person(routed.thread_id, routed.turn_id))
 
     def _say(self, session_id: str, text: str) -> None:
         session = self._session(session_id)

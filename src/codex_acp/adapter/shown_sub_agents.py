@@ -100,6 +100,7 @@ class ShownSubAgent:
 
     def waiting(self) -> AbstractContextManager[None]:
         """Show, within the context, that the sub-agent waits for the person."""
+        self._activity.begins()  # its turn may have begun before the thread was followed
         return self._activity.waiting()
 
     def detach(self) -> None:

@@ -69,6 +69,11 @@ class RequestIntake(NotificationSink):
         if self._runner is not None:
             self._runner.prompt_cancelled(session_id)
 
+    def opened_again(self, session_id: str) -> None:
+        """Show the open questions of a session whose `Session` is a new one."""
+        if self._runner is not None:
+            self._runner.opened_again(session_id)
+
     def settle_turn(self, thread_id: str, turn_id: str) -> None:
         """Settle the open requests of a turn that is over, whether Codex reported that or not."""
         if self._runner is not None:

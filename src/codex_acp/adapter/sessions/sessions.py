@@ -387,6 +387,7 @@ class Sessions:
             session.begin(opened.early)
         held, opened.held, opened.state, opened.early = opened.held, None, None, None
         session.thread.follow(held)
+        opened.connection.intake.opened_again(session_id)
         return session
 
     def _unloaded(self, opened: OpenSession) -> None:
