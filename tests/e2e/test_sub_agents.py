@@ -209,9 +209,8 @@ def test_3_9c_a_sub_agent_has_no_rights_that_the_person_has_taken_from_the_sessi
             set_mode(bench, "read-only")
         bench.model.open(tools)
         assert bench.end() == "end_turn"
-        idle = bench.wait(
-            bench.session, lambda u: u.get("state", {}).get("stopReason") == "end_turn"
-        )
+        # The first turn of the sub-agent may end by an interrupt, if Codex begins it late.
+        idle = bench.wait(bench.session, lambda u: u.get("state", {}).get("state") == "idle")
         bench.model.put(CHILD, idle["sessionId"])
         if not meanwhile:
             set_mode(bench, "read-only")

@@ -83,6 +83,9 @@ CHOICE_WAIT_SECONDS: Final = 5.0
 
 SETTINGS_UPDATED: Final = "thread/settings/updated"
 TURN_STARTED: Final = "turn/started"
+THREAD_CLOSED: Final = "thread/closed"
+_OF_SUB_AGENTS: Final = frozenset({TURN_STARTED, THREAD_CLOSED})
+"""Notifications of sub-agents that keep an access of their own."""
 
 _MODE_INDEX: Final = 0
 """Index of the mode in the list of options."""
@@ -503,7 +506,7 @@ class ConfigSession(NotificationSink):
         self.directory.on_change = lambda: self._on_change(self)
         self._catalogues.codex.subscribe(self.id, self, frozenset({SETTINGS_UPDATED}))
         for thread_id in self._kept:
-            self._catalogues.codex.subscribe(thread_id, self, frozenset({TURN_STARTED}))
+            self._catalogues.codex.subscribe(thread_id, self, _OF_SUB_AGENTS)
 
     def view(self, *, booleans: bool) -> ConfigView:
         """Return values and choices of the options; ``booleans``: the client has boolean ones."""
@@ -564,9 +567,8 @@ class ConfigSession(NotificationSink):
         ``had``; a turn of theirs is interrupted as long as that is wider. Never raises."""
         codex, refused = self._catalogues.codex, dict[str, str]()
         if threads:
-            with suppress(
-                CodexAcpError
-            ):  # a model can name any number of threads that do not exist
+            # A model can name any number of threads that do not exist.
+            with suppress(CodexAcpError):
                 loaded = list_at(await codex.call_raw("thread/loaded/list", {}), "data")
                 threads = [each for each in threads if each in loaded]
         for thread_id in threads:
@@ -579,7 +581,7 @@ class ConfigSession(NotificationSink):
             return {}
         for thread_id in refused.keys() - self._kept.keys():
             self._kept[thread_id] = had
-            codex.subscribe(thread_id, self, frozenset({TURN_STARTED}))
+            codex.subscribe(thread_id, self, _OF_SUB_AGENTS)
         return refused
 
     def _interrupt_wider(self, params: JsonValue) -> None:
@@ -619,6 +621,11 @@ class ConfigSession(NotificationSink):
     def on_notification(self, method: str, params: JsonValue) -> None:
         if method == TURN_STARTED:
             self._interrupt_wider(params)
+            return
+        if method == THREAD_CLOSED:  # Codex loads the sub-agent again with the session's access
+            thread_id = text_at(params, "threadId") or ""
+            self._kept.pop(thread_id, None)
+            self._catalogues.codex.unsubscribe(thread_id, self)
             return
         settings = settings_of_update(params)
         if settings is None:
