@@ -9,6 +9,7 @@ import pytest
 from codex_acp.codex.approvals.running_items import ForeignReach, Items, Reach
 from tests.support.routing_samples import (
     collab_item,
+    item_completed,
     item_started,
     message_item,
     turn_completed,
@@ -56,6 +57,29 @@ def test_3_9c_a_running_turn_that_is_fed_ends() -> None:
     fed = item_started(message_item("make it"), "victim", "own")
     found = world.hear(turn_started(), item_started(FED), fed)
     assert found == [Reach("root", "turn", ("victim",)), Reach("victim", "own", ())]
+
+
+@pytest.mark.attack("model")
+@pytest.mark.parametrize(
+    ("own", "turn"),
+    [(message_item("make it"), "of that text"), (message_item("hello", IMAGE), "with an image")],
+)
+def test_3_9c_a_call_that_failed_ends_no_later_turn_of_its_target(
+    own: dict[str, Any], turn: str
+) -> None:
+    world = _World()
+    world.hear(turn_started(), item_started(FED), item_completed({**FED, "status": "failed"}))
+    assert world.hear(turn_started("victim", turn), item_started(own, "victim", turn)) == []
+
+
+@pytest.mark.attack("model")
+def test_3_9c_of_two_calls_with_one_id_the_one_that_did_not_fail_counts() -> None:
+    world = _World()
+    bad = {**FED, "prompt": "nothing"}
+    world.hear(turn_started(), item_started(FED), item_started(bad))
+    world.hear(item_completed({**bad, "status": "failed"}), turn_started("victim", "begun"))
+    fed = item_started(message_item("make it"), "victim", "begun")
+    assert world.hear(fed) == [Reach("victim", "begun", ())]
 
 
 @pytest.mark.attack("model")

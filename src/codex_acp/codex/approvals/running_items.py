@@ -7,6 +7,8 @@ needs these functions before anything asks for an approval, and `actions` only t
 
 from __future__ import annotations
 
+from collections import deque
+from contextlib import suppress
 from dataclasses import field
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -341,6 +343,8 @@ class Reach(NamedTuple):
 class _SentInput(NamedTuple):
     """A message that a model sends to a thread of another session."""
 
+    call: tuple[str, str]
+    """Thread and item of the call."""
     thread_id: str
     text: str | None
     """None if Codex does not tell it."""
@@ -351,25 +355,37 @@ class ForeignReach:
 
     def __init__(self, items: Items) -> None:
         self._items = items
-        self._sent: list[_SentInput] = []
-        """Messages that did not arrive yet. That of an interrupted or failed call never will."""
+        self._sent: deque[_SentInput] = deque(maxlen=MAX_PARENTS)
+        """Messages that did not arrive yet; that of an interrupted call never will."""
         self.reached: LastOnes[str, tuple[str, ...]] = LastOnes(MAX_ENDED)
         """Interrupted turn → `Reach.others`."""
 
     def apply(self, event: ServerNotification) -> Reach | None:
         """Return the turn to interrupt now, if any."""
+        if isinstance(event, notifications.ItemCompletedEvent):
+            if getattr(event.params.item, "status", None) == "failed":
+                for sent in self._sent_by(event.params.thread_id, event.params.item):
+                    with suppress(ValueError):
+                        self._sent.remove(sent)
+            return None
         if not isinstance(event, notifications.ItemStartedEvent):
             return None
         thread, turn, item = event.params.thread_id, event.params.turn_id, event.params.item
         others = tuple(self._items.reached_elsewhere(thread, item))
-        if isinstance(item, models.CollabAgentToolCallThreadItem) and item.tool == "sendInput":
-            self._sent += [_SentInput(each, item.prompt) for each in others]
+        self._sent += self._sent_by(thread, item)
         is_sent = isinstance(item, models.UserMessageThreadItem) and self._was_sent(thread, item)
         # A second interrupt would end the next turn.
         if turn in self.reached or not (others or is_sent):
             return None
         self.reached[turn] = others
         return Reach(thread, turn, others)
+
+    def _sent_by(self, thread: str, item: models.ThreadItem) -> list[_SentInput]:
+        """Return the messages that a call sends to threads of other sessions."""
+        if not isinstance(item, models.CollabAgentToolCallThreadItem) or item.tool != "sendInput":
+            return []
+        others = self._items.reached_elsewhere(thread, item)
+        return [_SentInput((thread, item.id), each, item.prompt) for each in others]
 
     def _was_sent(self, thread: str, message: models.UserMessageThreadItem) -> bool:
         """Return whether a model of another session sent a message, and forget its call."""
