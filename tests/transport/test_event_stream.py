@@ -70,6 +70,14 @@ def test_an_event_that_never_ends_is_refused(piece: bytes) -> None:
         feed_often(stream, piece)
 
 
+@pytest.mark.parametrize("cuts", [[], list(range(200))], ids=["whole", "byte by byte"])
+@pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf"], ids=["", "byte order mark"])
+def test_an_event_may_have_exactly_as_many_bytes_as_the_limit(mark: bytes, cuts: list[int]) -> None:
+    assert in_chunks(mark + b"data: " + b"x" * 100 + b"\n\n", cuts, limit=100) == [b"x" * 100]
+    with pytest.raises(EventTooLarge):
+        in_chunks(mark + b"data: " + b"x" * 101 + b"\n\n", cuts, limit=100)
+
+
 @pytest.mark.attack("agent")
 @pytest.mark.parametrize("piece", [b":\n", b": x\n\n", b"event: much\n", b"x", b"id\n"])
 def test_what_says_nothing_is_bounded_and_not_kept(

@@ -424,9 +424,11 @@ class EventStream:
         events: list[bytes] = []
         *whole, rest = chunk.split(b"\n")
         for part in whole:
-            self._add_to_line(part)
+            if part:
+                self._add_to_line(part)
             self._end_line(events)
-        self._add_to_line(rest)
+        if rest:
+            self._add_to_line(rest)
         return events
 
     @property
@@ -440,7 +442,7 @@ class EventStream:
         if self._is_unused:
             self._count_idle(len(self._line) - FIELD_BYTES)
             del self._line[FIELD_BYTES:]
-        elif len(self._line) + len(self._data) > self._limit + FIELD_BYTES:
+        elif len(self._line) + len(self._data) > self._limit + FIELD_BYTES + len(b" "):
             self._refuse()
 
     def _end_line(self, events: list[bytes]) -> None:
