@@ -196,7 +196,8 @@ class HttpLink(MessageLink):
     async def _read_stream(self, stream: HttpStream, session: str | None) -> None:
         """Deliver a stream until it ends for good; then end the connection or fail its requests."""
         try:
-            reason = await stream.run()
+            async with self._requests.client() as client:
+                reason = await stream.run(client)
         except TransportError as failed:
             self._lose(failed)
             return

@@ -316,33 +316,32 @@ class HttpStream:
         self.was_open: bool = False
         """Whether the server has ever opened the stream."""
 
-    async def run(self) -> str:
+    async def run(self, client: AsyncClient) -> str:
         """Read the stream until the server no longer knows it; return the server's words. Raises
         ConnectionClosed."""
-        async with self._requests.client() as client:
-            failures = 0
-            while True:
-                begun = monotonic()
-                got_message = False
-                try:
-                    got_message = await self._read(client)
-                except Refused as refused:
-                    self.answered.set()
-                    answer = refused.answer
-                    if answer.status in GONE:
-                        return f"{answer.status} {answer.text}"
-                    if answer.status not in BUSY or failures + 1 >= len(PAUSES):
-                        why = self._peer.answered(answer.status, answer.text)
-                        raise ConnectionClosed(why) from None
-                except NotReached:  # no event can be lost
-                    if failures + 1 >= len(PAUSES):
-                        raise
-                lasted = monotonic() - begun > LASTING_SECONDS
-                failures = 0 if got_message or lasted else failures + 1
-                if failures >= len(PAUSES):
-                    message = f"{self._peer.name} closes each stream as soon as it is opened"
-                    raise ConnectionClosed(message)
-                await asyncio.sleep(PAUSES[failures])
+        failures = 0
+        while True:
+            begun = monotonic()
+            got_message = False
+            try:
+                got_message = await self._read(client)
+            except Refused as refused:
+                self.answered.set()
+                answer = refused.answer
+                if answer.status in GONE:
+                    return f"{answer.status} {answer.text}"
+                if answer.status not in BUSY or failures + 1 >= len(PAUSES):
+                    why = self._peer.answered(answer.status, answer.text)
+                    raise ConnectionClosed(why) from None
+            except NotReached:  # no event can be lost
+                if failures + 1 >= len(PAUSES):
+                    raise
+            lasted = monotonic() - begun > LASTING_SECONDS
+            failures = 0 if got_message or lasted else failures + 1
+            if failures >= len(PAUSES):
+                message = f"{self._peer.name} closes each stream as soon as it is opened"
+                raise ConnectionClosed(message)
+            await asyncio.sleep(PAUSES[failures])
 
     def quiet_for(self, seconds: float) -> bool:
         """Return whether nothing has come for ``seconds``, and ``take`` is not running."""
