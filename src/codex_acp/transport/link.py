@@ -151,13 +151,12 @@ class MessageLink(ABC):
 
     async def _send_all(self) -> NoReturn:
         """Send the written messages in order. Raises what `_send` raises."""
-        unsent = self._unsent
         while True:
-            line = await unsent.get()
+            line = await self._unsent.get()
             await self._send(line)
-            unsent.task_done()
+            self._unsent.task_done()
             self._unsent_size -= len(line)
-            if unsent.empty():
+            if self._unsent.empty():
                 self._resume_writer()
 
     def _resume_writer(self) -> None:
@@ -174,7 +173,6 @@ class MessageLink(ABC):
                     await asyncio.wait_for(self._unsent.join(), CLOSE_SECONDS)
             running.cancel()
             await asyncio.wait({running}, timeout=2 * CLOSE_SECONDS)
-        self._unsent = asyncio.Queue()  # drops what was not sent
         self._report_end(None)
 
     def _report_end(self, error: TransportError | None) -> None:
