@@ -350,12 +350,12 @@ class V2AgentAsV1:
 
     async def _elicit(self, request: v2.CreateElicitationRequest) -> v2.CreateElicitationResponse:
         ask = self._requests["elicitation/create"]
-        has_known_mode = not isinstance(request, UnknownVariant)
-        form_or_url = v1_model("CreateElicitationRequest", plain(request))  # None: not in version 1
-        if ask is None or not has_known_mode or form_or_url is None:
+        is_unknown = isinstance(request, UnknownVariant)
+        of_v1 = None if is_unknown else v1_model("CreateElicitationRequest", plain(request))
+        if ask is None or of_v1 is None:
             logger.warning("the agent asked in a way that version 1 lacks; declined")
             return v2.DeclineCreateElicitationResponse()
-        response = plain(await ask(form_or_url))
+        response = plain(await ask(of_v1))
         if response.get("action") == "accept":
             return v2.AcceptCreateElicitationResponse.model_validate(response)
         if response.get("action") == "decline":
