@@ -1,5 +1,5 @@
 """Read unchecked JSON: a value that is missing or of another type reads as None or empty. Leave
-out what is None where JSON is written.
+out what is None, or rename a member, where JSON is written.
 
 Imports nothing, because some JSON is read before a process is spawned.
 """
@@ -41,3 +41,8 @@ def list_at(value: object, *path: str) -> list[Any]:
 def without_none(members: dict[str, Any]) -> dict[str, Any]:
     """Return the members that are not None, in their order."""
     return {name: value for name, value in members.items() if value is not None}
+
+
+def with_key_renamed(members: dict[str, Any], old: str, new: str) -> dict[str, Any]:
+    """Return the members in their order, the one called ``old`` under the name ``new``."""
+    return {new if name == old else name: value for name, value in members.items()}

@@ -12,6 +12,8 @@ from difflib import unified_diff
 from itertools import count
 from typing import Any, Final
 
+from codex_acp._json import with_key_renamed
+
 Json = dict[str, Any]
 
 
@@ -31,7 +33,7 @@ def agent_capabilities(capabilities: Json) -> Json:
 
 def auth_method(method: Json) -> Json:
     """Convert a login method; without a type, the method is ``agent``: the agent runs the login."""
-    converted = {"type": "agent", **_with_key_renamed(method, "id", "methodId")}
+    converted = {"type": "agent", **with_key_renamed(method, "id", "methodId")}
     if isinstance(converted.get("env"), dict):
         variables = converted["env"].items()
         converted["env"] = [{"name": name, "value": value} for name, value in variables]
@@ -48,10 +50,10 @@ def command(offered: Json) -> Json:
 
 def config_option(option: Json) -> Json:
     """Convert a select or a boolean option."""
-    converted = _with_key_renamed(option, "id", "configId")
+    converted = with_key_renamed(option, "id", "configId")
     if "options" in converted:
         converted["options"] = [
-            _with_key_renamed(choice, "group", "groupId") for choice in converted["options"]
+            with_key_renamed(choice, "group", "groupId") for choice in converted["options"]
         ]
     return converted
 
@@ -96,10 +98,6 @@ def _diff(part: Json) -> Json:
         text = f"diff --git {path} {path}\n{mode}{''.join(lines)}"
         converted["patch"] = {"format": "git_patch", "text": text}
     return converted | ({"_meta": part["_meta"]} if "_meta" in part else {})
-
-
-def _with_key_renamed(value: Json, old: str, new: str) -> Json:
-    return {new if key == old else key: inner for key, inner in value.items()}
 
 
 _CHUNKS: Final = ("user_message_chunk", "agent_message_chunk", "agent_thought_chunk")

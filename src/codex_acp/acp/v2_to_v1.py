@@ -26,6 +26,7 @@ from hashlib import sha256
 from itertools import count, islice
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+from codex_acp._json import with_key_renamed
 from codex_acp._last_ones import LastOnes
 from codex_acp.acp._generated.v1 import models as v1
 from codex_acp.acp._generated.v1.methods import STABLE_MODELS
@@ -68,10 +69,10 @@ def config_option(option: Json) -> Json | None:
     """Convert a select or a boolean option."""
     if option.get("type") not in ("select", "boolean"):
         return None
-    converted = _with_key_renamed(option, "configId", "id")
+    converted = with_key_renamed(option, "configId", "id")
     if "options" in converted:
         converted["options"] = [
-            _with_key_renamed(choice, "groupId", "group") for choice in converted["options"]
+            with_key_renamed(choice, "groupId", "group") for choice in converted["options"]
         ]
     return converted
 
@@ -89,7 +90,7 @@ def command(offered: Json) -> Json | None:
 
 def auth_method(method: Json) -> Json | None:
     """Convert a login that the agent runs, or a login in a terminal."""
-    converted = _with_key_renamed(method, "methodId", "id")
+    converted = with_key_renamed(method, "methodId", "id")
     if method.get("type") == "agent":
         del converted["type"]
         return converted
@@ -136,10 +137,6 @@ def plan_entries(content: object) -> list[Json] | None:
         for entry in entries
         if entry.get("status") in _PLAN_STATUSES
     ]
-
-
-def _with_key_renamed(value: Json, old: str, new: str) -> Json:
-    return {new if key == old else key: inner for key, inner in value.items()}
 
 
 OUTPUT_LIMIT: Final = 1 << 16
