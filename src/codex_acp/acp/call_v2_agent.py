@@ -12,6 +12,7 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Any, Final
 
+from codex_acp._json import without_none
 from codex_acp._last_ones import LastOnes
 from codex_acp.acp._generated.v1 import models as v1
 from codex_acp.acp._generated.v2 import models as v2
@@ -144,7 +145,7 @@ class _PromptTurn:
             raise CodexAcpError(f"the agent stopped for a reason that is not known here: {reason}")
         usage = idle.usage and plain(idle.usage)
         result = {"stopReason": reason, "usage": usage, "_meta": idle.meta}
-        return v1.PromptResponse.model_validate({k: v for k, v in result.items() if v is not None})
+        return v1.PromptResponse.model_validate(without_none(result))
 
 
 MAX_SESSIONS: Final = 1_000

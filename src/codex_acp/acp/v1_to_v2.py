@@ -12,7 +12,7 @@ from difflib import unified_diff
 from itertools import count
 from typing import Any, Final
 
-from codex_acp._json import with_key_renamed
+from codex_acp._json import with_key_renamed, without_none
 
 Json = dict[str, Any]
 
@@ -145,7 +145,7 @@ class UpdatesToV2:
     def convert_tool_call(self, call: Json) -> Json:
         """Convert an update of a tool call; a new one is ``pending`` if it has no status."""
         # null changes nothing in version 1, but clears a field in version 2.
-        converted = {key: value for key, value in call.items() if value is not None}
+        converted = without_none(call)
         if converted.get("content") is not None:  # version 2 has no terminals of the client
             pieces = [p for p in converted["content"] if p.get("type") in ("content", "diff")]
             converted["content"] = [_diff(p) if p["type"] == "diff" else p for p in pieces]

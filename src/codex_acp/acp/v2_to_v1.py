@@ -26,7 +26,7 @@ from hashlib import sha256
 from itertools import count, islice
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from codex_acp._json import with_key_renamed
+from codex_acp._json import with_key_renamed, without_none
 from codex_acp._last_ones import LastOnes
 from codex_acp.acp._generated.v1 import models as v1
 from codex_acp.acp._generated.v1.methods import STABLE_MODELS
@@ -239,7 +239,7 @@ class ToolCalls:
         """Convert the fields that an update of a tool call sets, and keep its content."""
         call_id = update["toolCallId"]
         call = self._touch(call_id)
-        converted = {key: value for key, value in update.items() if value is not None}
+        converted = without_none(update)
         converted.pop("capabilities", None)
         if "status" in converted:
             converted["status"] = _STATUSES.get(converted["status"], converted["status"])

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from codex_acp._json import object_at
+from codex_acp._json import object_at, without_none
 from codex_acp.acp import types
 from codex_acp.errors import CodexAcpError, InvalidPayload
 from codex_acp.runtime import Permission, ToolCall
@@ -51,9 +51,8 @@ def permission_question(permission: Permission) -> dict[str, JsonValue]:
         "locations": [plain(location) for location in call.locations],
         "rawInput": call.raw_input, "rawOutput": call.raw_output,
     }  # fmt: skip
-    tool_call = {key: value for key, value in fields.items() if value is not None}
     request = object_at(plain(permission.request))
-    return {"kind": "permission", "request": request, "toolCall": tool_call}
+    return {"kind": "permission", "request": request, "toolCall": without_none(fields)}
 
 
 async def answer_permission(

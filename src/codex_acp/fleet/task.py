@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+from codex_acp._json import without_none
 from codex_acp.errors import MisuseError
 from codex_acp.fleet.checkout import is_path, problem_of_repository, problem_of_revision
 from codex_acp.runtime import AgentSpec
@@ -108,8 +109,7 @@ class Task:
     @property
     def settings(self) -> dict[str, str]:
         """``model``, ``mode`` and ``effort``; those that are None are left out."""
-        settings = {"model": self.model, "mode": self.mode, "effort": self.effort}
-        return {name: value for name, value in settings.items() if value is not None}
+        return without_none({"model": self.model, "mode": self.mode, "effort": self.effort})
 
     def digest(self, schema: Mapping[str, object] | None) -> str:
         """Return a hash of all fields that the result depends on; ``schema`` is the output's."""

@@ -12,6 +12,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, get_args
 
+from codex_acp._json import without_none
 from codex_acp.acp.types import ToolKind
 from codex_acp.errors import MisuseError
 from codex_acp.fleet.errors import TaskFileError
@@ -117,7 +118,7 @@ def _parse_task(line: bytes, ask: FleetPolicy | None) -> Task:
             near = difflib.get_close_matches(key, KEYS, 1, 0.5)
             help_ = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(KEYS)}"
             raise _InvalidLine(f"there is no key {key!r}; {help_}")
-    fields = {key: value for key, value in members.items() if value is not None}
+    fields = without_none(members)
     for name in ("id", "prompt"):
         if name not in fields:
             raise _InvalidLine(f"it has no {name!r}")

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from codex_acp._files import sync_folder
+from codex_acp._json import without_none
 from codex_acp.runtime.errors import StoreError
 
 if TYPE_CHECKING:
@@ -163,10 +164,7 @@ class SessionStore:
         logger.warning("%s is no session store (%s); it was moved to %s", self.path, why, aside)
 
     def _write(self, records: list[StoredSession]) -> None:
-        sessions = [
-            {name: value for name, value in asdict(record).items() if value is not None}
-            for record in records
-        ]
+        sessions = [without_none(asdict(record)) for record in records]
         content = {"version": VERSION, "sessions": sessions}
         data = json.dumps(content, indent=1).encode()
         fd, beside = tempfile.mkstemp(prefix=f".{self.path.name}.", dir=self.path.parent)

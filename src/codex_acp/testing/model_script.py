@@ -24,7 +24,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, TypeAlias, TypeVar, cast
 
-from codex_acp._json import value_at
+from codex_acp._json import value_at, without_none
 from codex_acp.errors import MisuseError
 
 if TYPE_CHECKING:
@@ -250,7 +250,7 @@ def exec_command(
         arguments["sandbox_permissions"] = "require_escalated"
         arguments["justification"] = justification
     optional = {"workdir": workdir, "yield_time_ms": yield_time_ms, "tty": tty}
-    arguments.update({key: value for key, value in optional.items() if value is not None})
+    arguments |= without_none(optional)
     return ToolCall("exec_command", arguments, call_id=call_id)
 
 
