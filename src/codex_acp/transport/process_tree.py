@@ -4,9 +4,9 @@ A process is identified by its id *and* its start time, so that a signal never h
 reused id. A descendant stays known after its parent has ended, and in a session or group of its
 own.
 
-The table of processes does not show whose child an orphan was. There are two ways to find out. All
-descendants inherit a mark in the environment of the root, unless a program clears its environment.
-On Linux, the kernel can make this process the parent of every orphan below it (`adopt_orphans`).
+The table of processes does not show whose child an orphan was. On Linux there are two ways to find
+out. All descendants inherit a mark in the environment of the root, unless a program clears its
+environment. The kernel can make this process the parent of every orphan below it (`adopt_orphans`).
 The kernel's setting is that of the whole process, so only programs that may end all their children,
 as the commands of this package, adopt orphans. This is house-keeping: a program can escape.
 
@@ -217,8 +217,9 @@ class ProcessTree:
 
     def __init__(self, root: int, mark: str | None = None) -> None:
         self._root = root
-        self._mark = mark
-        """Mark in the environment of the root and its descendants; see `with_mark`."""
+        self._mark = mark if sys.platform == "linux" else None
+        """Mark in the environment of the root and its descendants; see `with_mark`. None where
+        no ``/proc`` shows the environment of other processes (macOS)."""
         first = read_process(root)
         self._start_ticks = 0 if first is None else first.ticks
         """Start time of the root, in clock ticks since boot; 0 if unknown."""
