@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import subprocess
+import time
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
@@ -52,16 +53,22 @@ def test_a_login_is_offered_and_the_prompt_goes_on(
 
 
 @pytest.mark.parametrize(
-    ("command", "number"),
-    [("run", signal.SIGTERM), ("run", signal.SIGHUP), ("chat", signal.SIGINT)],
+    ("command", "number", "again"),
+    [
+        ("run", signal.SIGTERM, False),
+        ("run", signal.SIGHUP, False),
+        ("chat", signal.SIGINT, False),
+        ("run", signal.SIGTERM, True),
+    ],
 )
 def test_a_signal_ends_the_login(
-    env: dict[str, str], tmp_path: Path, command: str, number: signal.Signals
+    env: dict[str, str], tmp_path: Path, command: str, number: signal.Signals, again: bool
 ) -> None:
     left = tmp_path / "left"
     left.touch()
+    ignoring = "trap '' TERM; " if again else ""
     Path(env["CODEX_PATH"]).write_text(
-        f'#!/bin/sh\nif [ "$1" = login ]; then echo log in; exec tail -f "{left}"; fi\n'
+        f'#!/bin/sh\nif [ "$1" = login ]; then {ignoring}echo log in; exec tail -f "{left}"; fi\n'
         f'exec "{import_module("codex_cli_bin").bundled_codex_path()}" "$@"\n'
     )
     with OnTerminal(env, "Hello.", command=command, stdout_too=True) as terminal:
@@ -69,6 +76,9 @@ def test_a_signal_ends_the_login(
         terminal.type("y\n")
         terminal.until("log in\r\n")
         terminal.process.send_signal(number)
+        if again:
+            time.sleep(0.1)  # this login ignores SIGTERM, and is still waited for
+            terminal.process.send_signal(number)
         terminal.rest()  # a login that is left would keep the terminal open
         assert terminal.end()[0] == 128 + number
 

@@ -38,7 +38,7 @@ from codex_acp.runtime import (
     reject_all,
 )
 from codex_acp.transport.process_tree import adopt_orphans
-from codex_acp.transport.shielding import run_loop
+from codex_acp.transport.shielding import finish, run_loop
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -194,12 +194,7 @@ class Host:
         try:
             return await login.wait() == 0
         finally:
-            # The login alone, by SIGTERM: the browser that it has opened stays.
-            for end in (login.terminate, login.kill):
-                if login.returncode is None:
-                    end()
-                    with suppress(TimeoutError):
-                        await asyncio.wait_for(login.wait(), LOGIN_SECONDS)
+            await finish(asyncio.create_task(_end_login(login)))
 
     def _refuse(self, permission: Permission) -> None:
         self.refused += 1
@@ -245,6 +240,15 @@ class Host:
         self.runtime.kill()
         if self._task is not None:
             self._task.cancel()
+
+
+async def _end_login(login: asyncio.subprocess.Process) -> None:
+    """End a login alone, by SIGTERM, then SIGKILL: the browser that it has opened stays."""
+    for end in (login.terminate, login.kill):
+        if login.returncode is None:
+            end()
+            with suppress(TimeoutError):
+                await asyncio.wait_for(login.wait(), LOGIN_SECONDS)
 
 
 def settings_of(session: Session) -> dict[str, Setting]:
