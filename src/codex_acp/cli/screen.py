@@ -491,18 +491,18 @@ class JsonOutput:
         self._session_id = session.session_id
         self._line(
             "session", sessionId=session.session_id, agent=session.agent,
-            agentInfo=plain(session.agent_info), opened=session.opened.how,
+            agentInfo=session.agent_info, opened=session.opened.how,
             reason=session.opened.reason,
         )  # fmt: skip
 
     def update(self, update: Update, calls: Mapping[str, ToolCall]) -> None:
         del calls
-        self._line("update", sessionId=self._session_id, update=plain(update))
+        self._line("update", sessionId=self._session_id, update=update)
 
     def permission(self, permission: Permission, chosen: str | None, policy: str | None) -> None:
         """Write the answer to a permission request; ``policy`` None: nobody could be asked."""
         self._line(
-            "permission", sessionId=permission.session_id, request=plain(permission.request),
+            "permission", sessionId=permission.session_id, request=permission.request,
             optionId=chosen, by="nobody" if policy is None else "policy", policy=policy,
         )  # fmt: skip
 
@@ -515,13 +515,14 @@ class JsonOutput:
         detail: dict[str, object] = {"class": type(error).__name__, "message": str(error)}
         cause = error.__cause__ if isinstance(error, AgentStartError) else error
         if isinstance(cause, ErrorReply):
-            detail |= {"code": cause.code, "data": plain(cause.data)}  # Infinity is no JSON
+            detail |= {"code": cause.code, "data": cause.data}
         elif isinstance(cause, ProcessExited):
             detail |= {"exitCode": cause.returncode, "stderr": cause.stderr_tail}
         self._line("error", error=detail)
 
     def _line(self, kind: str, **members: object) -> None:
-        put(self._out, json.dumps({"type": kind, **members}, default=str) + "\n")
+        # `plain` makes null of Infinity, too, which is no JSON.
+        put(self._out, json.dumps(plain({"type": kind, **members})) + "\n")
 
 
 # PURE: an error as one sentence for a person, with a next step that the agent cannot know.
