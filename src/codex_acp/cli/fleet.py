@@ -181,7 +181,7 @@ class _Run:
             self._engine, out=options.out, resume=options.resume, retry_failed=options.retry_failed,
             concurrency=options.concurrency, permissions=policy, max_tokens=options.max_tokens,
             time_limit=options.time_limit, retries=Retries(options.attempts),
-            on_event=self._progress.apply, **more,
+            on_event=None if options.json else self._progress.apply, **more,
         )  # fmt: skip
 
     def _note(self, text: str) -> None:
