@@ -82,7 +82,7 @@ def demo(options: Namespace) -> int:
     if everything went as the script says."""
     codex: str | None = options.codex
     if options.agent:
-        return demo_agent(codex=codex)
+        return demo_agent(codex)
     if not is_terminal(sys.stdin) and (options.ask or not options.yes):
         option = "--ask is for a terminal" if options.ask else "use --yes"
         return failed("demo", f"standard input is no terminal to ask on; {option}")
@@ -114,7 +114,7 @@ def demo(options: Namespace) -> int:
     return code
 
 
-def demo_agent(*, codex: str | None = None) -> int:
+def demo_agent(codex: str | None) -> int:
     """Serve the real Codex with the scripted model to any ACP client, until the client leaves."""
     if not has_loopback():
         return failed("demo", f"{NO_LOOPBACK}; {HOW_TO_ENABLE_LOOPBACK}", FAILED)
