@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
 import io
 import json
 import os
@@ -9,6 +11,7 @@ import subprocess
 import sys
 from argparse import Namespace
 from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +19,7 @@ import pytest
 
 import codex_acp.cli.demo as demo_module
 import codex_acp.cli.serve as serve_module
+from codex_acp.cli.arguments import subcommands
 from codex_acp.cli.commands import COMMANDS, run
 from codex_acp.cli.main import main
 from codex_acp.codex._generated.methods import SERVER_REQUESTS
@@ -321,6 +325,23 @@ def test_version_is_a_word_too(
 def test_the_version_of_another_codex(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["version", "--codex", "/none/other"]) == 1
     assert "'/none/other', which does not exist" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("module", "words"),
+    [
+        ("demo", ["demo"]), ("doctor", ["doctor"]), ("fleet", ["fleet"]),
+        ("small_commands", ["play", "version"]), ("transcript_command", ["transcript"]),
+    ],
+)  # fmt: skip
+def test_commands_read_the_options_of_their_parsers(module: str, words: list[str]) -> None:
+    parsers = [COMMANDS[word].parser() for word in words]
+    parsers += [each for parser in parsers for each in subcommands(parser).values()]
+    taken = {action.dest for parser in parsers for action in parser._actions} - {"help"}
+    tree = ast.parse(inspect.getsource(import_module(f"codex_acp.cli.{module}")))
+    attributes = [node for node in ast.walk(tree) if isinstance(node, ast.Attribute)]
+    holders = ("options", "self._options")
+    assert {node.attr for node in attributes if ast.unparse(node.value) in holders} == taken
 
 
 @pytest.mark.parametrize(
