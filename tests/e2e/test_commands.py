@@ -125,6 +125,18 @@ async def test_a_command_refuses_what_it_does_not_take() -> None:
         assert not bench.model.requests
 
 
+async def test_a_command_that_takes_nothing_is_carried_out_beside_the_file_that_is_open() -> None:
+    async with AdapterBench() as bench:
+        session = await bench.new_session()
+        command, link, _ = with_a_mention("/status")
+        with anyio.fail_after(WAIT):
+            await bench.client.session_prompt(
+                PromptRequest(session_id=session, prompt=[command, link])
+            )
+
+        assert "**Account**: none needed" in bench.text(session)
+
+
 async def test_a_command_that_nobody_knows_goes_to_the_model() -> None:
     async with AdapterBench([[Text("What is that?")]]) as bench:
         session = await bench.new_session()

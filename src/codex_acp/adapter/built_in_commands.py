@@ -25,6 +25,7 @@ from codex_acp.errors import CodexAcpError, ConnectionClosed, ErrorReply, RpcErr
 from codex_acp.jsonrpc.message import INVALID_PARAMS, INVALID_REQUEST
 from codex_acp.mapping import commands
 from codex_acp.mapping.commands import RECONNECT, TypedCommand, built_in_name
+from codex_acp.mapping.content import TextBlock
 from codex_acp.mapping.prompt import user_input
 from codex_acp.routing.display import block, inline
 from codex_acp.transcript.secrets import scrub
@@ -81,7 +82,9 @@ class BuiltInCommands:
             return self.turn([models.TextUserInput(text=commands.INIT_PROMPT), *wishes], ())
         if name is None:
             return None
-        if rest:
+        is_text = any(isinstance(each, TextBlock) for each in rest)
+        # An editor may attach the open file to every prompt.
+        if rest and (is_text or name not in _WITHOUT_ARGUMENTS):
             why = f"/{name} takes no attachments or mentions: write all of it as one text"
             raise RpcError(INVALID_PARAMS, why)
         if arguments and name in _WITHOUT_ARGUMENTS:
