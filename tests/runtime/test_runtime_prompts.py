@@ -416,6 +416,7 @@ async def test_an_agent_that_never_stops_does_not_fill_the_memory(
     monkeypatch.setattr("codex_acp.runtime.results.ANSWER_LIMIT", 100_000)
     agent = ScriptedAgent()
     option = types.PermissionOption(option_id="n", name="No", kind="reject_once")
+    stopped = asyncio.Event()
 
     async def answer(request: types.PromptRequest) -> types.PromptResponse:
         number = 0
@@ -431,18 +432,58 @@ async def test_an_agent_that_never_stops_does_not_fill_the_memory(
             else:
                 agent.say(request.session_id, small(kind, number))
             await agent.side.drain()
+        stopped.set()
         return types.PromptResponse(stop_reason="cancelled")
 
     agent.on(prompt=answer)
     async with AgentRuntime() as runtime, runtime.open(agent.spec()) as session:
         with anyio.fail_after(WAIT), pytest.raises(AnswerTooLarge) as raised:
             await session.run("Go.")
+        assert stopped.is_set()
         assert raised.value.limit == 100_000
         update = types.ToolCallUpdate(tool_call_id="later", title="t")
         question = types.RequestPermissionRequest(session_id="s1", tool_call=update, options=[])
         assert session._state._tool_call(question).title == "t"
         assert session._state.prompt is not None
         assert "later" not in session._state.prompt.record.tool_calls
+
+
+@pytest.mark.attack("agent")
+@pytest.mark.parametrize("stops", [True, False])
+async def test_after_too_large_an_answer_the_next_prompt_waits_for_the_agent(
+    monkeypatch: pytest.MonkeyPatch, *, stops: bool
+) -> None:
+    monkeypatch.setattr("codex_acp.runtime.results.ANSWER_LIMIT", 100_000)
+    monkeypatch.setattr("codex_acp.runtime.prompt.CANCEL_SECONDS", WAIT if stops else 0.1)
+    agent, goes_on, answered = ScriptedAgent(), asyncio.Event(), asyncio.Event()
+
+    async def answer(request: types.PromptRequest) -> types.PromptResponse:
+        if len(agent.prompts) == 2:
+            agent.say(request.session_id, "Done.")
+            return types.PromptResponse(stop_reason="end_turn")
+        agent.say(request.session_id, "x" * 200_000)
+        await goes_on.wait()
+        call = types.ToolCallUpdate(tool_call_id="flood", title="t")
+        agent.say(request.session_id, "flood")
+        question = types.RequestPermissionRequest(session_id="s1", tool_call=call, options=[])
+        reply = await agent.side.session_request_permission(question)
+        assert reply.outcome.outcome == "cancelled"
+        answered.set()
+        return types.PromptResponse(stop_reason="cancelled")
+
+    agent.on(prompt=answer)
+    async with AgentRuntime() as runtime, runtime.open(agent.spec()) as session:
+        first = session.prompt("Go.")
+        with anyio.fail_after(WAIT), pytest.raises(AnswerTooLarge):
+            await first.result()
+        second = session.prompt("And now?")
+        await agent.cancelled.wait()
+        if stops:
+            goes_on.set()
+        result = await second.result()
+        assert (result.text, result.tool_calls, answered.is_set()) == ("Done.", (), stops)
+        with pytest.raises(AnswerTooLarge):
+            await first.result()
 
 
 async def test_only_the_latest_of_a_tool_call_counts(monkeypatch: pytest.MonkeyPatch) -> None:

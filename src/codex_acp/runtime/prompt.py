@@ -73,14 +73,19 @@ class RunningPrompt:
         """Whether the prompt has its answer or an error."""
         return self.response is not None or self.error is not None
 
+    @property
+    def ended(self) -> bool:
+        """Whether the agent has answered the request, or the prompt is abandoned."""
+        return self._task.done()
+
     def take(self, update: Update) -> None:
         self.record.take(update)
-        self._check_size()
         if self._has_reader:
             self._unread.append(update)
             self._news.set()
             if len(self._unread) == HIGH_WATER:
                 self._gate.hold(self)
+        self._check_size()
 
     def take_tool_call(self, update: ToolCallUpdate) -> ToolCall:
         """Apply the tool call of a permission request; return it with all its updates."""
@@ -92,7 +97,9 @@ class RunningPrompt:
         error = self.record.too_large
         if error is not None and not self.done:
             self.cancel()
-            self.abandon(error)
+            self.error = error  # the request goes on: the next prompt waits until the agent stops
+            self._gate.release(self)
+            self._news.set()
 
     async def next(self) -> Update | None:
         """Return the next update; None at the end. Raises the error that ended the prompt."""
@@ -127,8 +134,8 @@ class RunningPrompt:
         """End the prompt with ``error``, without waiting for the answer."""
         if not self.done:
             self.error = error
-            self._task.cancel()
-            self._news.set()
+        self._task.cancel()  # no effect once it has ended
+        self._news.set()
 
     async def wait_until_ended(self) -> None:
         """Wait for the end; abandon a cancelled prompt after `CANCEL_SECONDS`."""
@@ -138,7 +145,7 @@ class RunningPrompt:
                 return
             with anyio.move_on_after(CANCEL_SECONDS):
                 await shielded(self._task)
-        if not self.done:
+        if not self.ended:
             message = f"the agent has not ended its prompt {CANCEL_SECONDS:g} seconds after cancel"
             logger.warning("%s", message)
             self.abandon(CodexAcpError(message))
@@ -156,7 +163,7 @@ class RunningPrompt:
             if self.error is None:
                 self.error = CodexAcpError("the prompt was given up with its session")
         except Exception as error:  # noqa: BLE001 - raised by `next`
-            self.error = error
+            self.error = self.error or error
         finally:
             self._news.set()
             self._gate.release(self)
@@ -208,7 +215,7 @@ class Prompt:
     async def aclose(self) -> None:
         """Cancel the prompt if it runs, and wait until the agent has stopped, at most 10 s."""
         self._running.stop_reading()
-        if not self._running.done:
+        if not self._running.ended:
             with anyio.CancelScope(shield=True):
                 await self._running.wait_until_ended()
 

@@ -143,7 +143,7 @@ class Session:
                 self._state.answers.settle()  # the agent does not wait for answers any more
 
         running = RunningPrompt(self._process.gate, send, self._cancel)
-        if before is None or before.done:
+        if before is None or before.ended:
             self._state.prompt = running
         return Prompt(running)
 
