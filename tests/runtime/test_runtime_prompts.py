@@ -448,6 +448,31 @@ async def test_an_agent_that_never_stops_does_not_fill_the_memory(
         assert "later" not in session._state.prompt.record.tool_calls
 
 
+async def test_a_prompt_that_waits_is_not_sent_once_its_session_is_closed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("codex_acp.runtime.prompt.CANCEL_SECONDS", 0.1)
+    agent, begun = ScriptedAgent(), asyncio.Event()
+
+    async def answer(_request: types.PromptRequest) -> types.PromptResponse:
+        begun.set()
+        await anyio.Event().wait()
+        return types.PromptResponse(stop_reason="end_turn")
+
+    agent.on(prompt=answer)
+    async with AgentRuntime() as runtime:
+        session = await runtime.open(agent.spec(shared=True))
+        first = session.prompt("One.")
+        await begun.wait()
+        first.cancel()
+        second = session.prompt("Two.")
+        with anyio.fail_after(WAIT):
+            await session.aclose()
+            with pytest.raises(SessionClosed):
+                await second.result()
+        assert agent.calls.count("session/prompt") == 1
+
+
 @pytest.mark.attack("agent")
 @pytest.mark.parametrize("stops", [True, False])
 async def test_after_too_large_an_answer_the_next_prompt_waits_for_the_agent(

@@ -130,6 +130,7 @@ class Session:
         async def send() -> types.PromptResponse:
             if before is not None:
                 await before.wait_until_ended()
+                self._must_be_open()
             if running.cancelled:
                 return types.PromptResponse(stop_reason="cancelled")
             self._state.prompt = running
