@@ -11,8 +11,8 @@ import anyio
 import pytest
 
 from codex_acp.errors import ErrorReply, ProcessExited
-from codex_acp.fleet import Outcome, Retries
-from codex_acp.fleet.jobs import reason_of
+from codex_acp.fleet import LocalEngine, Outcome, Retries
+from codex_acp.fleet.jobs import Job, Post, Report, reason_of
 from codex_acp.fleet.worker import TimeLimit
 from codex_acp.runtime import AgentStartError
 from tests.fleet.fleet_bench import WAIT, fleet_of, notes, outcomes, repository, spec, task
@@ -53,6 +53,27 @@ async def test_a_task_that_hangs_is_ended_at_its_limit_with_what_it_did(
     assert b'"type": "prompt"' in outcome.transcript
     assert found["b"].ok
     assert not any(lives(note["pid"]) for note in notes(store))
+
+
+@pytest.mark.parametrize("error", [asyncio.CancelledError(), RuntimeError("it broke")], ids=repr)
+async def test_a_worker_that_is_ended_at_the_limit_is_lost_however_its_engine_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: BaseException
+) -> None:
+    class Hangs(LocalEngine):
+        async def run(self, job: Job, post: Post) -> Report:
+            if job.task_id == "b":
+                return await super().run(job, post)
+            try:
+                await asyncio.Event().wait()
+            finally:
+                raise error
+
+    monkeypatch.setattr("codex_acp.fleet.fleet.GRACE_SECONDS", 0.0)
+    tasks = task("a", tmp_path, time_limit=0.1), task("b", tmp_path, say="x")
+    found = await outcomes(fleet_of(None, engine=Hangs()), *tasks)
+    assert found["a"].reason == "worker_lost"
+    assert found["a"].message == "the worker did not end the task at its limit, 0.1 s"
+    assert found["b"].ok
 
 
 def test_a_question_that_waits_does_not_use_up_the_time() -> None:

@@ -368,11 +368,11 @@ class TaskRun:
         try:
             async with limit:
                 return await self._driver.settings.engine.run(job, self)
-        except TimeoutError:
+        except Exception as error:
             if not limit.expired:
                 raise
             msg = f"the worker did not end the task at its limit, {seconds:g} s"
-            raise WorkerLost(msg) from None
+            raise WorkerLost(msg) from error
 
     def _make_outcome(self, report: Report) -> Outcome:
         task = self._task
