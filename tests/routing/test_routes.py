@@ -26,6 +26,7 @@ from codex_acp.codex.approvals.grants import allows
 from codex_acp.codex.approvals.running_items import Items
 from codex_acp.mapping.events import PermissionQuestion
 from codex_acp.mapping.v1.updates import permission_request
+from codex_acp.routing import elicitations
 from codex_acp.routing._generated.rows import FIELD_TYPES
 from codex_acp.routing.approvals import choices
 from codex_acp.routing.route import Approval, Decline, Elicitation
@@ -133,6 +134,15 @@ def test_2_2_an_elicitation_the_client_cannot_do_is_declined_and_never_a_permiss
 ) -> None:
     assert isinstance(route(asked, context(running())), Elicitation)
     assert isinstance(route(asked, context(running(), client=NO_FEATURES)), Decline)
+
+
+def test_2_2_a_form_is_not_converted_for_a_client_that_cannot_show_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(elicitations, "form_elicitation", pytest.fail)
+    routed = route(elicitation(), context(running(), client=NO_FEATURES))
+    assert isinstance(routed, Decline)
+    assert "this client cannot show forms" in routed.reason
 
 
 @pytest.mark.parametrize("asked", [command(availableDecisions=d) for d in ([], ["cancel"])])

@@ -21,6 +21,7 @@ Sources: ``CreateElicitationRequest`` of ``schema/acp``; ``McpServerElicitationR
 from __future__ import annotations
 
 from dataclasses import InitVar, dataclass
+from functools import partial
 from typing import (
     TYPE_CHECKING,
     Any,
@@ -50,7 +51,7 @@ from codex_acp.routing.display import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from codex_acp.acp.capabilities import ClientFeatures
     from codex_acp.acp.form_answers import Field, Form
@@ -369,23 +370,24 @@ def elicitation_for(
 ) -> AskedElicitation | Unaskable:
     """Return the elicitation in the mode that was wanted, or why ``client`` cannot be asked."""
     can_ask, ability = client.elicitation_form, "show forms"
-    elicitation: AskedElicitation | forms.Unrepresentable | RefusedUrl
+    make: Callable[[], AskedElicitation | forms.Unrepresentable | RefusedUrl]
     match wanted:
         case classes.McpForm(params=form):
             question = f"{server_name(_server_of(form))} asks: {_cut(form.message)}"
-            elicitation = form_elicitation(form)
+            make = partial(form_elicitation, form)
         case classes.McpUrl(params=page):
             question = f"{server_name(_server_of(page))} wants a page opened: {_cut(page.url)}"
             can_ask, ability = client.elicitation_url, "open pages for an agent"
-            elicitation = url_elicitation(page)
+            make = partial(url_elicitation, page)
         case classes.UserInput(request=request):
             questions = request.params.questions
             question = f"Codex asks: {'; '.join(_cut(each.question) for each in questions)}"
-            elicitation = user_input_elicitation(request.params)
+            make = partial(user_input_elicitation, request.params)
         case _:
             assert_never(wanted)
-    if not can_ask:
+    if not can_ask:  # first: a large form takes long to convert
         return Unaskable(f"this client cannot {ability}. {question}")
+    elicitation = make()
     if isinstance(elicitation, forms.Unrepresentable | RefusedUrl):
         return Unaskable(f"{elicitation.reason}. {question}")
     return elicitation
