@@ -9,6 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from codex_acp.acp.form_answers import MAX_CHOICES, MAX_FIELDS
+from codex_acp.routing import forms
 from codex_acp.routing.display import is_plain
 from codex_acp.routing.forms import Unrepresentable, acp_form, acp_form_of_json
 from codex_acp.wire.codec import encode
@@ -109,6 +111,40 @@ def test_2_5_what_acp_cannot_carry_is_refused_by_name(schema: object, why: str) 
     form = acp_form_of_json(schema)
     assert isinstance(form, Unrepresentable), form
     assert why in form.reason
+
+
+def _choices(count: int) -> list[dict[str, object]]:
+    values = [str(number) for number in range(count)]
+    titled = [{"const": value, "title": value} for value in values]
+    return [
+        {"type": "string", "enum": values},
+        {"type": "string", "oneOf": titled},
+        {"type": "array", "items": {"type": "string", "enum": values}},
+        {"type": "array", "items": {"anyOf": titled}},
+    ]
+
+
+TOO_LARGE: list[tuple[object, str]] = [
+    (
+        _object(**{f"f{number}": {"type": "boolean"} for number in range(MAX_FIELDS + 1)}),
+        f"it has {MAX_FIELDS + 1} fields, above the limit of {MAX_FIELDS}",
+    ),
+    *(
+        (
+            _object(a=field, b=field),
+            f"it has {MAX_CHOICES + 2} choices, above the limit of {MAX_CHOICES}",
+        )
+        for field in _choices(MAX_CHOICES // 2 + 1)
+    ),
+]
+
+
+@pytest.mark.parametrize(("schema", "why"), TOO_LARGE, ids=range(5))
+def test_2_5_a_form_that_is_too_large_is_refused_before_it_is_read(
+    schema: object, why: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(forms, "decode", pytest.fail)
+    assert acp_form_of_json(schema) == Unrepresentable(why)
 
 
 @given(
