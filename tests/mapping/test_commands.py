@@ -104,6 +104,14 @@ def test_all_commands_are_offered_ours_first_and_no_name_twice() -> None:
     assert commands[own.index("compact")].hint is None
 
 
+def test_a_command_has_a_hint_if_it_takes_arguments() -> None:
+    without = {command.name for command in BUILT_IN if command.hint is None}
+
+    assert without == {"compact", "diff", "status", "skills", "ps", "logout"}
+    hints = {command.name: command.hint for command in BUILT_IN}
+    assert hints["plan"] == "on, off, or what to plan (turns it on)"
+
+
 def test_a_long_description_of_a_skill_is_one_line_that_says_it_was_cut() -> None:
     (found,) = available_commands([], [skill("x", description="a\nb " * 200)]).commands[
         len(BUILT_IN) :

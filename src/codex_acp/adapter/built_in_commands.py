@@ -49,7 +49,7 @@ IDLE_SECONDS: Final = 5.0
 GIT_MILLISECONDS: Final = 20_000
 """Milliseconds that one call of git may take."""
 
-_WITHOUT_ARGUMENTS: Final = frozenset({"compact", "diff", "status", "skills", "ps", "logout"})
+_WITHOUT_ARGUMENTS: Final = frozenset(each.name for each in commands.BUILT_IN if not each.hint)
 _GIT: Final = ("git", "--no-optional-locks", "-c", "core.fsmonitor=false", "-c", "core.pager=cat")
 _DIFF: Final = ("--no-color", "--no-ext-diff", "--no-textconv")
 _EMPTY_TREE: Final = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
