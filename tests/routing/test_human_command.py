@@ -1,4 +1,5 @@
-"""``humanCommand`` (Codex 0.169): a checkpoint that wants a person's decision, each time anew."""
+"""``humanCommand`` (Codex 0.169), which a person must decide each time, and ``writeStdin``, about
+which Codex asks each time: both can be allowed only once."""
 
 from __future__ import annotations
 
@@ -20,16 +21,23 @@ def human(**changes: Any) -> Any:
     return approval_of(command(kind="humanCommand", **changes))
 
 
-@pytest.mark.parametrize("listed", [None, ["accept", "decline", "cancel"]])
-def test_it_can_be_allowed_once_and_rejected_and_nothing_else(listed: list[str] | None) -> None:
-    approval = human(availableDecisions=listed)
+@pytest.mark.parametrize("kind", ["humanCommand", "writeStdin"])
+@pytest.mark.parametrize("listed", [None, ["accept", "cancel"], ["accept", "decline", "cancel"]])
+def test_2_6_it_can_be_allowed_once_and_rejected_and_nothing_else(
+    listed: list[str] | None, kind: str
+) -> None:
+    approval = approval_of(command(kind=kind, availableDecisions=listed))
     grants = offered_grants(approval)
     assert grants.grants == (Once(),)
     assert [c.option.kind for c in choices(grants, approval, "t")] == ["allow_once", "reject_once"]
 
 
-def test_a_lasting_decision_that_is_listed_all_the_same_is_not_offered() -> None:
-    approval = human(availableDecisions=["accept", *LASTING], proposedExecpolicyAmendment=["touch"])
+@pytest.mark.parametrize("kind", ["humanCommand", "writeStdin"])
+def test_2_6_a_lasting_decision_that_is_listed_all_the_same_is_not_offered(kind: str) -> None:
+    listed, proposed = ["accept", *LASTING], ["touch"]
+    approval = approval_of(
+        command(kind=kind, availableDecisions=listed, proposedExecpolicyAmendment=proposed)
+    )
     found = offered_grants(approval)
     assert found.grants == (Once(),)
     assert len(found.unknown) == len(LASTING)

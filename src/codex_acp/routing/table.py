@@ -126,7 +126,7 @@ DISCRIMINATORS: Final[DiscriminatorRows] = {
         "command": Row(approval=(classes.CommandApproval,), why="A command waits to begin."),
         "writeStdin": Row(
             approval=(classes.CommandApproval,),
-            why="Text waits to be written to a running command.",
+            why="Text waits to be written to a running command; Codex asks anew for each text.",
         ),
         "humanCommand": Row(
             approval=(classes.CommandApproval,),

@@ -125,17 +125,18 @@ def offered_grants(approval: ApprovalRequest) -> OfferedGrants:
 
 def _command_grants(params: models.CommandExecutionRequestApprovalParams) -> OfferedGrants:
     listed = _listed_grants(params)
-    if params.kind != "humanCommand":
+    if params.kind == "command":
         return listed
-    # A checkpoint at which a person must decide each time: no grant may last.
-    lasting = tuple(f"{grant}: not for humanCommand" for grant in listed.grants if grant != Once())
+    # No grant may last: a person must decide about each humanCommand, and Codex asks anew before
+    # each input, whatever was granted.
+    lasting = tuple(f"{grant}: not for {params.kind}" for grant in listed.grants if grant != Once())
     return OfferedGrants(tuple(g for g in listed.grants if g == Once()), listed.unknown + lasting)
 
 
 def _listed_grants(params: models.CommandExecutionRequestApprovalParams) -> OfferedGrants:
     """Return the grants of ``availableDecisions``; without these, those of the request's kind."""
     if params.available_decisions is None:
-        if params.additional_permissions is not None or params.kind == "humanCommand":
+        if params.additional_permissions is not None or params.kind != "command":
             return OfferedGrants((Once(),))
         is_network = params.network_approval_context is not None
         return OfferedGrants(
