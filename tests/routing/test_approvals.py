@@ -30,7 +30,7 @@ from codex_acp.codex.approvals.real_paths import not_looked_at
 from codex_acp.codex.approvals.running_items import PathLook
 from codex_acp.mapping.events import PermissionQuestion, tool_call_id
 from codex_acp.mapping.v1.updates import permission_request
-from codex_acp.routing.approvals import choices, identity_of
+from codex_acp.routing.approvals import UNKNOWN_COMMAND, choices, identity_of
 from codex_acp.routing.changes import Looks
 from codex_acp.routing.display import is_plain, visible
 from codex_acp.routing.ledger import Key, Ledger, LedgerEntry
@@ -144,6 +144,7 @@ WRITTEN_TO: dict[str, tuple[list[ServerNotification], str | None]] = {
         [item_started(command_item("psql prod")), turn_completed(), turn_started(turn="next")],
         "psql prod",
     ),
+    "runs without a text": ([item_started(command_item(""))], ""),
     "has ended": (
         [item_started(command_item("psql prod")), item_completed(command_item("psql prod"))],
         None,
@@ -196,9 +197,11 @@ def test_3_8_an_input_is_shown_with_the_command_that_gets_it(
     entry = Ledger().open(Key(1, "int", 0), routed, 1)
     assert isinstance(entry, LedgerEntry)
     _, recorded = approval_requested(entry).subject
-    assert recorded == f"written to {named or 'a command that is not known any more'}"
+    assert recorded == f"written to {UNKNOWN_COMMAND if named is None else named}"
     if named is None:
         assert call["title"].startswith("Write to a running command that is not known any more: ")
+    elif not named:
+        assert call["title"] == "Write to `(no command given)`: drop table users;"
     else:
         assert call["title"] == "Write to `psql prod`: drop table users;"
         assert any("psql prod" in text for text in texts(call)[1:])

@@ -73,7 +73,7 @@ if TYPE_CHECKING:
 
 _NO_COMMAND: Final = "(no command given)"
 
-_UNKNOWN_COMMAND: Final = "a running command that is not known any more"
+UNKNOWN_COMMAND: Final = "a running command that is not known any more"
 
 _NETWORK: Final[dict[bool | None, str]] = {True: "network", False: "no network"}
 
@@ -229,8 +229,9 @@ def _title(approval: classes.ApprovalRequest, looks: Looks) -> tuple[str, CallKi
                 return f"Connect to {inline(where)}", "fetch"
             verb = _VERBS.get(params.kind, "Run")
             if is_input(approval):
-                written_to = command_written_to(approval)
-                verb = f"Write to {_code(written_to) if written_to else _UNKNOWN_COMMAND}"
+                running = command_written_to(approval)
+                known = UNKNOWN_COMMAND if running is None else _code(running or _NO_COMMAND)
+                verb = f"Write to {known}"
             command = _command(approval, params.command or _NO_COMMAND, looks)
             return f"{verb}: {command}", "execute"
         case classes.LegacyCommandApproval(request=legacy):

@@ -13,6 +13,7 @@ from codex_acp.codex.approvals import classify as classes
 from codex_acp.codex.approvals.actions import command_written_to, is_input
 from codex_acp.codex.approvals.grants import RememberHost
 from codex_acp.codex.approvals.running_items import move_target, server_of
+from codex_acp.routing.approvals import UNKNOWN_COMMAND
 from codex_acp.routing.elicitations import FormElicitation
 from codex_acp.routing.route import Decline, Elicitation, asking_thread
 from codex_acp.transcript import events as transcript
@@ -94,8 +95,9 @@ def _subject(approval: classes.ApprovalRequest) -> tuple[str, ...]:
             if context is not None:
                 return (f"{context.protocol}://{context.host}",)
             if is_input(approval):
-                running = command_written_to(approval) or "a command that is not known any more"
-                return (params.command or "", f"written to {running}")
+                running = command_written_to(approval)
+                known = UNKNOWN_COMMAND if running is None else running
+                return (params.command or "", f"written to {known}")
             return (params.command or "",)
         case classes.LegacyCommandApproval(request=legacy):
             return (shlex.join(legacy.params.command),)
