@@ -381,7 +381,7 @@ def command_of(approval: classes.ApprovalRequest, looks: Looks) -> CommandSubjec
         case classes.CommandApproval(request=request):
             params = request.params
             more = params.network_approval_context or params.additional_permissions
-            if more is None and params.kind != "writeStdin" and params.command and params.cwd:
+            if more is None and not is_input(approval) and params.command and params.cwd:
                 subject = CommandSubject(params.command, params.cwd)
         case classes.LegacyCommandApproval(request=legacy):
             subject = CommandSubject(shlex.join(legacy.params.command), legacy.params.cwd)
