@@ -85,11 +85,6 @@ _BOOKKEEPING: Final = frozenset(
 )
 """Fields of a request that do not describe the action; the digest covers them, too."""
 
-_VERBS: Final[dict[str, str]] = {
-    "humanCommand": "Run (your organisation wants a person to decide)",
-}
-"""Kind of a command approval, other than the plain one → beginning of its title."""
-
 
 class PermissionChoice(NamedTuple):
     """One option of a permission request; ``grant`` None is the plain rejection."""
@@ -227,8 +222,10 @@ def _title(approval: classes.ApprovalRequest, looks: Looks) -> tuple[str, CallKi
                 context = params.network_approval_context
                 where = f"{context.protocol}://{context.host}"
                 return f"Connect to {inline(where)}", "fetch"
-            verb = _VERBS.get(params.kind, "Run")
-            if is_input(approval):
+            verb = "Run"
+            if params.kind == "humanCommand":
+                verb = "Run (your organisation wants a person to decide)"
+            elif is_input(approval):
                 running = command_written_to(approval)
                 known = UNKNOWN_COMMAND if running is None else _code(running or _NO_COMMAND)
                 verb = f"Write to {known}"
