@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from codex_acp.codex.types import Turn, TurnError
 from codex_acp.mapping.events import PromptFailure, PromptStop
-from codex_acp.mapping.session import end_of_turn
+from codex_acp.mapping.session import end_of_shown_turn, end_of_turn
+from codex_acp.mapping.state import SessionState
 
 SCHEMA = Path(__file__).parents[2] / "schema" / "codex" / "experimental.json"
 
@@ -121,6 +122,20 @@ def test_a_variant_is_an_error_whose_data_holds_it(name: str, details: dict[str,
 
     data: dict[str, object] = {"message": "the reason", "codexErrorInfo": {name: details}}
     assert end == PromptFailure(-32603, "the reason", data)
+
+
+@pytest.mark.parametrize(
+    ("status", "reason"), [("failed", "end_turn"), ("interrupted", "cancelled")]
+)
+def test_the_error_of_an_older_turn_changes_the_end_of_a_failed_turn_alone(
+    status: str, reason: str
+) -> None:
+    turn = failed("other").model_copy(update={"status": status})
+    assert turn.error is not None
+    state = SessionState(turn_errors={"older": turn.error})
+
+    assert end_of_shown_turn(state, turn) == PromptStop(reason)  # type: ignore[arg-type]
+    assert not state.turn_errors
 
 
 @pytest.mark.parametrize("name", WITH_STATUS)

@@ -132,7 +132,7 @@ def _without_older_error(state: SessionState, turn: models.Turn) -> models.Turn:
     """Return a turn as completed if its only error is that of an older turn, which Codex never
     began: Codex ends the next turn with it, whatever became of that one."""
     older = turn.id not in state.turn_errors and turn.error in state.turn_errors.values()
-    if turn.error is None or not older:
+    if turn.status != "failed" or not older:
         return turn
     return turn.model_copy(update={"status": "completed", "error": None})
 
