@@ -204,8 +204,8 @@ _TYPED: Final = {
 """Request → member of its answer with the values that a person typed, by field."""
 _SETTINGS: Final = re.compile(r"(?i)env|headers|(env_)?http_?headers|env_?vars|query_?params")
 """Members with settings: all their values may be secrets."""
-_BASE64: Final = re.compile(r"(?:\A|(?<=;base64,))[A-Za-z0-9+/\r\n]{8,}={0,2}")
-"""Base64 in a member of its own, or in a data URL."""
+_BASE64: Final = re.compile(r"[A-Za-z0-9+/\r\n]{8,}={0,2}")
+"""Base64 at the start of a member, or after ``;base64,`` of a data URL."""
 _METHOD: Final = re.compile(rb'"method"\s*:\s*"([^"\\]{1,100})"')
 _HEAD: Final = 2048
 """Bytes at the start of a large message that are searched for its method."""
@@ -361,22 +361,23 @@ class WireTap:
         if isinstance(value, str):
             for typed in sorted(self._taps.typed, key=len, reverse=True):
                 value = value.replace(typed, NOT_RECORDED)
-            return _BASE64.sub(self._scrub_base64, value)
+            return ";base64,".join(map(self._scrub_base64, value.split(";base64,")))
         if isinstance(value, dict):
             return {name: self._walk(name, member) for name, member in value.items()}
         if isinstance(value, list):
             return [self._walk("", item) for item in value]
         return value
 
-    def _scrub_base64(self, match: re.Match[str]) -> str:
-        """Return base64 without the secrets of the text in it."""
-        data = match[0]
-        text = _from_base64(data)
+    def _scrub_base64(self, part: str) -> str:
+        """Return ``part`` without the secrets of the text in the base64 at its start."""
+        match = _BASE64.match(part)
+        text = None if match is None else _from_base64(match[0])
+        if match is None or text is None:
+            return part
         clean = self._walk("", text)
-        if text is None or not isinstance(clean, str):
-            return data
+        assert isinstance(clean, str)
         clean = secrets.scrub(clean, len(clean))
-        return data if clean == text else _to_base64(clean)
+        return part if clean == text else _to_base64(clean) + part[match.end() :]
 
 
 def _texts(value: JsonValue) -> Iterator[str]:
