@@ -187,7 +187,7 @@ def in_base64(text: str) -> str:
     return b64encode(text.encode()).decode()
 
 
-def output(text: str, version: int) -> JsonValue:
+def output(text: str, version: int) -> Any:
     """Output of a terminal: in ``_meta`` of version 1, in base64 in version 2."""
     update: JsonValue = {
         "sessionUpdate": "terminal_output_chunk",
@@ -218,6 +218,26 @@ def test_5_2_a_secret_in_two_pieces_of_output_is_in_none_of_them(version: int) -
     assert "9Pw" not in said
     assert said.startswith("start\nOPENAI_API_KEY=[redacted]")
     assert said.endswith("\nand on \u20ac")
+
+
+@pytest.mark.attack(by="model")
+def test_5_2_a_secret_in_output_that_is_no_whole_text_is_not_recorded() -> None:
+    wire = Wire()
+    pieces = [
+        b"\xff token=sk-proj-Zq7Hj2Lk9Pw4Xv8T caf\xc3",
+        b"\xa9 OPENAI_API_KEY=Zq7Hj2Lk",
+        b"9Pw4Xv8TbN3m\n\xed\xa0\x80 \xe2\x82",
+    ]
+    said = b""
+    for piece in pieces:
+        message = output("", 2)
+        message["params"]["update"]["data"] = b64encode(piece).decode()
+        line = json.loads(wire.say("client", "sent", message))
+        said += b64decode(line["message"]["params"]["update"]["data"])
+    assert b"\xff token=[redacted] caf\xc3\xa9 OPENAI_API_KEY=[redacted]" in said
+    assert said.endswith(b"\n\xed\xa0\x80 \xe2\x82")
+    assert b"Zq7" not in said
+    assert b"9Pw" not in said
 
 
 @pytest.mark.attack(by="model")

@@ -135,13 +135,13 @@ class Pieces:
             if piece is None:
                 continue
             if in_base64 := id_path == ("terminalId",):
-                text = _from_base64(piece)
+                text = _from_base64(piece, "surrogateescape")  # a piece may end inside a character
             if text is not None:
                 kind = update.get("sessionUpdate") if path[0] == "content" else "terminal"
                 text_id = f"{kind} {params.get('sessionId')} {value_at(update, *id_path)}"
                 text = self._redact(text_id, text)
-                kept = _with_text(update, path, _to_base64(text) if in_base64 else text)
-                return {**params, "update": kept}
+                kept = _to_base64(text, "surrogateescape") if in_base64 else text
+                return {**params, "update": _with_text(update, path, kept)}
         return params
 
     def _redact(self, text_id: str, piece: str) -> str:
@@ -162,16 +162,16 @@ def _with_text(value: JsonValue, path: tuple[str, ...], text: str) -> JsonValue:
     return {**value, path[0]: _with_text(value[path[0]], path[1:], text)}
 
 
-def _from_base64(data: str) -> str | None:
+def _from_base64(data: str, errors: str = "surrogatepass") -> str | None:
     """Return the text in ``data``; None if that is no text in base64. Line breaks are ignored."""
     try:
-        return b64decode(data).decode("utf-8", "surrogatepass")
+        return b64decode(data).decode("utf-8", errors)
     except ValueError:
         return None
 
 
-def _to_base64(text: str) -> str:
-    return b64encode(text.encode("utf-8", "surrogatepass")).decode("ascii")
+def _to_base64(text: str, errors: str = "surrogatepass") -> str:
+    return b64encode(text.encode("utf-8", errors)).decode("ascii")
 
 
 def _end(text: str, unfinished: int | None) -> str:
