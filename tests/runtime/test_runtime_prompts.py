@@ -6,6 +6,7 @@ import asyncio
 import gc
 import json
 import logging
+import sys
 
 import anyio
 import anyio.lowlevel
@@ -24,6 +25,7 @@ from codex_acp.runtime import (
     Update,
 )
 from codex_acp.runtime.prompt import HIGH_WATER
+from codex_acp.runtime.results import Record
 from tests.runtime.scripted_agent import ScriptedAgent, chunk
 
 WAIT = 60.0
@@ -509,6 +511,13 @@ async def test_after_too_large_an_answer_the_next_prompt_waits_for_the_agent(
         assert (result.text, result.tool_calls, answered.is_set()) == ("Done.", (), stops)
         with pytest.raises(AnswerTooLarge):
             await first.result()
+
+
+@pytest.mark.parametrize("value", ["\U0001f600" * 1000, 10**4000], ids=["emoji", "number"])
+def test_wide_characters_and_long_numbers_count_as_they_do_in_memory(value: object) -> None:
+    record = Record()
+    record.take(types.ToolCallSessionUpdate(tool_call_id="c", title="t", raw_input=value))
+    assert record.size > sys.getsizeof(value)
 
 
 async def test_only_the_latest_of_a_tool_call_counts(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import cache
+from sys import getsizeof
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, get_args
 
 from codex_acp._json import text_at, value_at
@@ -123,7 +124,7 @@ class Record:
         call = (self.tool_calls.get(call_id) or ToolCall(call_id)).patched(update)
         if self.too_large is None:  # also of questions between prompts, no more is kept
             self.tool_calls[call_id] = call
-            for name in update.model_fields_set & {"tool_call_id", *_PATCHED}:
+            for name in update.model_fields_set & ToolCall.__dataclass_fields__.keys():
                 if (value := getattr(update, name)) is not None:
                     key = call_id, name
                     size = _size_of((key, value))
@@ -153,7 +154,7 @@ class Record:
 
 
 _VALUE_SIZE: Final = 64
-"""Bytes of a value, and of the place where it is kept."""
+"""Bytes of a small value, and of the place where it is kept."""
 
 
 def _size_of(value: object) -> int:
@@ -164,7 +165,7 @@ def _size_of(value: object) -> int:
         return _VALUE_SIZE + sum(_size_of(key) + _size_of(each) for key, each in value.items())
     if isinstance(value, list | tuple):
         return _VALUE_SIZE + sum(map(_size_of, value))
-    return _VALUE_SIZE + (len(value) if isinstance(value, str) else 0)
+    return max(_VALUE_SIZE, getsizeof(value))
 
 
 # Updates as a program gets them, with those of unknown kinds.
