@@ -26,7 +26,7 @@ from codex_acp.acp.v1_to_v2 import (
     agent_capabilities,
     auth_method,
     mcp_server,
-    opened_session,
+    session_result,
 )
 from codex_acp.errors import ErrorReply, InvalidPayload, RpcError
 from codex_acp.jsonrpc.message import (
@@ -169,7 +169,7 @@ class V1AgentAsV2:
     async def _new(self, request: v2.NewSessionRequest) -> v2.NewSessionResponse:
         result = await self._handle("session/new", _opening_params(request))
         self._any_session(result["sessionId"]).is_open = True
-        return v2.NewSessionResponse.model_validate(opened_session(result))
+        return v2.NewSessionResponse.model_validate(session_result(result))
 
     async def _list(self, request: v2.ListSessionsRequest) -> v2.ListSessionsResponse:
         result: Json = {"sessions": []}
@@ -199,7 +199,7 @@ class V1AgentAsV2:
             session = self._any_session(request.session_id)  # it may be forgotten meanwhile
             session.is_open = True
         session.send_state()
-        return v2.ResumeSessionResponse.model_validate(opened_session(result))
+        return v2.ResumeSessionResponse.model_validate(session_result(result))
 
     async def _close(self, request: v2.CloseSessionRequest) -> v2.CloseSessionResponse:
         session = self._open_session(request.session_id)
@@ -222,7 +222,7 @@ class V1AgentAsV2:
         if params.get("type") == "id":
             del params["type"]
         result = await self._handle("session/set_config_option", params)
-        return v2.SetSessionConfigOptionResponse.model_validate(opened_session(result))
+        return v2.SetSessionConfigOptionResponse.model_validate(session_result(result))
 
     async def _prompt(self, request: v2.PromptRequest) -> v2.PromptResponse:
         session = self._open_session(request.session_id)

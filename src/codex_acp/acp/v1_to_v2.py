@@ -1,5 +1,5 @@
-"""PURE: convert what an agent of version 1 sends to version 2, as plain JSON; convert MCP servers,
-which the client sends, from version 2 to 1.
+"""PURE: convert plain JSON between versions of ACP: the messages of an agent from version 1 to 2,
+and the client's MCP servers from 2 to 1.
 
 Leaves out what version 2 lacks: modes, and the terminals and files of the client. Must not know
 connections or which sessions are open.
@@ -18,17 +18,18 @@ Json = dict[str, Any]
 
 
 def agent_capabilities(capabilities: Json) -> Json:
-    """Convert capabilities; every agent of version 2 can list, resume and close sessions."""
-    sessions = capabilities.get("sessionCapabilities") or {}
+    """Convert capabilities, but not ``list``, ``resume`` and ``close``: each agent of version 2 has
+    these."""
+    old_session = capabilities.get("sessionCapabilities") or {}
     prompt = capabilities.get("promptCapabilities") or {}
     mcp = capabilities.get("mcpCapabilities") or {}
-    session: Json = {
+    new_session: Json = {
         "prompt": {name: {} for name in ("image", "audio", "embeddedContext") if prompt.get(name)},
         "mcp": {"stdio": {}, **({"http": {}} if mcp.get("http") else {})},
-        **{name: {} for name in ("delete", "additionalDirectories") if name in sessions},
+        **{name: {} for name in ("delete", "additionalDirectories") if name in old_session},
     }
     meta = {"_meta": capabilities["_meta"]} if "_meta" in capabilities else {}
-    return {"session": session, **meta}
+    return {"session": new_session, **meta}
 
 
 def auth_method(method: Json) -> Json:
@@ -66,7 +67,7 @@ def mcp_server(server: Json) -> Json:
     return {"args": [], "env": [], **rest}
 
 
-def opened_session(result: Json) -> Json:
+def session_result(result: Json) -> Json:
     """Convert the result of ``session/new``, ``load``, ``resume`` or ``set_config_option``."""
     converted = {key: value for key, value in result.items() if key != "modes"}
     if converted.get("configOptions") is not None:
@@ -79,7 +80,7 @@ _LINE: Final = re.compile("[^\n]*\n|[^\n]+")
 
 
 def _diff(part: Json) -> Json:
-    """Convert a diff; there is no git patch for a path that its header cannot show plainly."""
+    """Convert a diff, with a git patch if the path needs no quotes in the patch's header."""
     path, old, new = part["path"], part.get("oldText"), part["newText"]
     is_new = old is None
     converted: Json = {
@@ -105,7 +106,8 @@ _KINDS_OF_BOTH: Final = (
     "session_info_update", "usage_update", "notice", "compaction_update", "plan_update",
     "plan_removed",
 )  # fmt: skip
-"""Kinds of updates that are the same in both versions, and end no message whose chunks lack ids."""
+"""Kinds of updates that are the same in both versions. A message whose chunks have no ids goes on
+after such an update; each other update ends it."""
 
 
 class UpdatesToV2:

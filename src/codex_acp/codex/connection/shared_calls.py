@@ -1,8 +1,8 @@
-"""Make calls for both the adapter and the client for programs.
+"""Make the calls that the adapter and `CodexClient` share. Imports no generated models.
 
 `let_go` frees a thread for another process: only one process can write a thread, as long as its
-Codex has the thread loaded. By default that is a minute or half an hour longer than anybody is
-subscribed to the thread. Loads no model.
+Codex has the thread loaded. By default, Codex keeps it loaded for a minute or, if older, half an
+hour after the last subscriber has left; `UNLOAD_AT_ONCE` of `launch` takes that delay away.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ logger = logging.getLogger(__name__)
 async def login_is_missing(codex: AppServerConnection) -> bool:
     """Return whether the configured model provider needs a login and nobody is logged in.
 
-    Called before anything is sent to a model. Returns False if Codex does not answer: a turn
+    Called before anything is sent to a model. Returns False if Codex answers with an error: a turn
     without its login then fails with an error of its own. Raises ErrorReply if the configuration
     cannot be read.
     """
@@ -58,11 +58,12 @@ def is_open_elsewhere(error: CodexAcpError) -> bool:
 
 async def let_go(codex: AppServerConnection, thread_id: str) -> None:
     """Unsubscribe from a thread, and wait until Codex has unloaded it, `UNLOAD_SECONDS` at most.
-    Then another process may write the thread. Raises as every call."""
+    Then another process may write the thread. Raises as `AppServerConnection.call_raw` does."""
     unloaded = AwaitedNotification(CLOSED, thread_id)
     codex.subscribe_all(unloaded, frozenset({CLOSED}))
     try:
         result = await codex.call_raw("thread/unsubscribe", {"threadId": thread_id})
+        # An older Codex knows no `UNLOAD_AT_ONCE`: its delay is too long to wait for.
         if codex.unloads_at_once and text_at(result, "status") == "unsubscribed":
             with suppress(TimeoutError):
                 async with asyncio.timeout(UNLOAD_SECONDS):
