@@ -316,7 +316,7 @@ async def test_a_transport_is_refused_by_git_too(tmp_path: Path, url: str) -> No
     env = {"GIT_DIR": str(tmp_path / "r"), "GIT_CONFIG_COUNT": "1"}
     env |= {"GIT_CONFIG_KEY_0": "protocol.ext.allow", "GIT_CONFIG_VALUE_0": "always"}
     with pytest.raises(GitFailed):
-        await safe_git("fetch", "--end-of-options", url, env=env, cwd=tmp_path, users_own=True)
+        await safe_git("fetch", "--end-of-options", url, env=env, cwd=tmp_path, user_config=True)
     assert not (tmp_path / "MARK").exists()
 
 
@@ -413,7 +413,7 @@ async def test_a_worktree_whose_making_was_killed_is_made_again(tmp_path: Path) 
         agent=spec(), repository=str(source),
     )  # fmt: skip
     made = await Checkouts(tmp_path / "root").make(job, again=False)
-    (made.administration / "locked").write_text("initializing")
+    (made.git_dir / "locked").write_text("initializing")
     shutil.rmtree(made.path)
     made.lock.release()
     again = await Checkouts(tmp_path / "root").make(job, again=False)

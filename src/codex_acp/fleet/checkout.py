@@ -1,8 +1,8 @@
-"""Make the worktree of a task: fetch its repository once per machine and run, and check it out.
+"""Make the worktree of a task: fetch its repository (once for each run on a machine), check it out.
 
-Our copy of the repository has no hooks, no submodules and no configuration but our own. A checkout
-makes no file of a revision trusted. The next attempt of a task uses the worktree that an
-interrupted attempt left.
+Our copy of the repository has no hooks, no submodules and no configuration but our own. Checking a
+revision out does not make its files trusted. A job is one attempt of a task; the next attempt uses
+the worktree that an interrupted attempt left.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ if TYPE_CHECKING:
     from codex_acp.fleet.jobs import Job
 
 SCHEMES: Final = ("https", "ssh", "file")
-_SCP: Final = re.compile(r"(?:[\w.][\w.-]*@)?[\w.][\w.-]*:(?!:)[^:].*")
-"""``user@host:path``, the short form of an ssh URL."""
+_SCP: Final = re.compile(r"(?:[\w.][\w.-]*@)?[\w.][\w.-]*:[^:].*")
+"""``user@host:path``, the short form of an ssh URL; ``host::`` would name a transport helper."""
 _USER: Final = "CODEX_ACP_GIT_USER"
 _PASSWORD: Final = "CODEX_ACP_GIT_PASSWORD"
 _GIVE_LOGIN: Final = (
     '!f() { test "$1" != get || printf "username=%s\\npassword=%s\\n"'
-    f' "${_USER}" "${_PASSWORD}"; }}; f'
+    f' "${_USER}" "${_PASSWORD}"; }}; f'  # the shell sees $CODEX_ACP_GIT_USER
 )
 """A credential helper, which git runs in a shell with a builtin ``printf``: gitcredentials(7)."""
 _CONTROL_CHARACTERS: Final = re.compile(r"[\x00-\x1f\x7f]")
@@ -59,9 +59,10 @@ def problem_of_repository(repository: str) -> str | None:
     if "://" in repository:
         try:
             parts = urlsplit(repository)
-            host, _ = parts.hostname or "", parts.port
+            host = parts.hostname or ""
+            _ = parts.port  # raises ValueError for a port that is no number
         except ValueError:
-            return "the repository is no URL that can be read; a password in it is percent-encoded"
+            return "the repository is no readable URL; a password in it must be percent-encoded"
         if parts.scheme not in SCHEMES:
             return f"a repository is fetched by {', '.join(SCHEMES)}, not by {parts.scheme!r}"
         if host.startswith("-") or (parts.username or "").startswith("-"):
@@ -87,6 +88,7 @@ def without_login(repository: str) -> tuple[str, dict[str, str]]:
     key = f"credential.https://{host}"
     settings = [(f"{key}.username", user)]
     if colon:
+        # The empty value removes the helpers of the user's configuration.
         settings = [(f"{key}.helper", ""), (f"{key}.helper", _GIVE_LOGIN)]
     env = {"GIT_CONFIG_COUNT": str(len(settings)), _USER: user, _PASSWORD: password}
     for number, (name, value) in enumerate(settings):
@@ -116,10 +118,10 @@ def problem_of_revision(revision: str) -> str | None:
 
 LOCK_POLL_SECONDS: Final = 0.05
 MOST_TREES: Final = 100
-"""Worktrees of one task on one machine: one for each worker that still has one locked."""
+"""The most worktrees of one task on one machine: a lost worker may still have its own locked."""
 _FETCH_OPTIONS: Final = (
     "--no-tags", "--no-write-fetch-head", "--no-auto-maintenance", "--force",
-    "--prune",  # a branch that is gone may stand where a new one belongs, like x and x/y
+    "--prune",  # an old branch x, gone from the remote, would block a new branch x/y
 )  # fmt: skip
 _HEADS: Final = "+refs/heads/*:refs/remotes/origin/*"
 _TAGS: Final = "+refs/tags/*:refs/tags/*"
@@ -137,8 +139,9 @@ class Checkout:
     path: Path
     commit: str
     baseline: Baseline
-    administration: Path
-    """The repository's directory about the worktree, ``worktrees/NAME``."""
+    """The content from which the agent's changes are counted."""
+    git_dir: Path
+    """Git's directory for this worktree, ``worktrees/NAME`` in the repository."""
     left_over: bool
     """Whether an earlier attempt has left the worktree."""
     lock: FileLock
@@ -155,7 +158,7 @@ class Checkouts:
 
     async def make(self, job: Job, *, again: bool) -> Checkout:
         """Make the worktree of a job; with ``again``, use the one that an earlier attempt left.
-        Raises CheckoutError."""
+        Raises CheckoutError; GitFailed is one."""
         assert job.repository is not None
         problem = problem_of_repository(job.repository)
         if problem is None and job.revision:
@@ -166,27 +169,27 @@ class Checkouts:
         try:
             trees = make_private(place / "trees")
             repositories = make_private(place / "repositories")
-            tree, lock = await self._free_tree(trees, job.name)
+            tree, lock = await self._lock_tree(trees, job.name)
         except OSError as error:
             raise CheckoutError(f"{place} cannot be used: {error.strerror or error}") from error
         wanted = {"repository": scrub(job.repository), "revision": job.revision}
         repository = repositories / f"{_digest(job.repository)}.git"
         try:
             with lock.released_on_error():
-                left = self._left_tree(tree, repository, wanted, lock) if again else None
+                left_over = self._left_over(tree, repository, wanted, lock) if again else None
                 async with _locked(repository):
                     await asyncio.to_thread(_remove_untrusted, repository)
-                    return left or await self._new_tree(job, repository, tree, lock, wanted)
+                    return left_over or await self._new_tree(job, repository, tree, lock, wanted)
         except OSError as error:
             why = error.strerror or str(error)
             raise CheckoutError(f"the worktree of {job.task_id!r} cannot be made: {why}") from error
 
     async def remove(self, checkout: Checkout) -> None:
         """Remove a worktree and its lock."""
-        await asyncio.to_thread(_remove, checkout.path, checkout.administration)
+        await asyncio.to_thread(_remove, checkout.path, checkout.git_dir)
         checkout.lock.release(remove=True)
 
-    async def _free_tree(self, trees: Path, name: str) -> tuple[Path, FileLock]:
+    async def _lock_tree(self, trees: Path, name: str) -> tuple[Path, FileLock]:
         """Lock a worktree that no worker has locked; return its path and lock."""
         for number in range(1, MOST_TREES):
             tree = trees / (name if number == 1 else f"{name}@{number}")
@@ -195,7 +198,7 @@ class Checkouts:
                 return tree, lock
         raise CheckoutError(f"{MOST_TREES} workers have a worktree of {name!r} already")
 
-    def _left_tree(
+    def _left_over(
         self, tree: Path, repository: Path, wanted: dict[str, str | None], lock: FileLock
     ) -> Checkout | None:
         """Return the worktree that an earlier attempt left, if it has the wanted revision."""
@@ -211,10 +214,9 @@ class Checkouts:
         commit, name = str(note.get("commit")), str(note.get("administration"))
         if not _is_commit(commit) or not name.replace("-", "").replace("_", "").isalnum():
             return None
-        administration = repository / "worktrees" / name
-        return Checkout(
-            tree, commit, _baseline(tree, repository, commit), administration, True, lock
-        )
+        git_dir = repository / "worktrees" / name
+        baseline = _baseline(tree, repository, commit)
+        return Checkout(tree, commit, baseline, git_dir, left_over=True, lock=lock)
 
     async def _new_tree(
         self, job: Job, repository: Path, tree: Path, lock: FileLock, wanted: dict[str, str | None]
@@ -225,41 +227,41 @@ class Checkouts:
         key = (job.repository, job.run_id, job.revision or "")
         commit = self._commits.get(key) or await self._find_commit(job, repository)
         self._commits[key] = commit
-        administration = repository / "worktrees" / _digest(tree.name)
+        git_dir = repository / "worktrees" / _digest(tree.name)
         try:
-            await asyncio.to_thread(_set_up_worktree, administration, tree, commit)
-            env = {"GIT_DIR": str(administration), "GIT_WORK_TREE": str(tree)}
+            await asyncio.to_thread(_set_up_worktree, git_dir, tree, commit)
+            env = {"GIT_DIR": str(git_dir), "GIT_WORK_TREE": str(tree)}
             await git("read-tree", "--reset", "-u", commit, env=env, cwd=tree)
         except BaseException:
-            await asyncio.to_thread(_remove, tree, administration)
+            await asyncio.to_thread(_remove, tree, git_dir)
             raise
-        baseline = _baseline(tree, repository, commit)
-        baseline = await asyncio.to_thread(baseline.set_up, administration / "index")
-        note = json.dumps(wanted | {"commit": commit, "administration": administration.name})
+        made = _baseline(tree, repository, commit)
+        baseline = await asyncio.to_thread(made.set_up, git_dir / "index")
+        note = json.dumps(wanted | {"commit": commit, "administration": git_dir.name})
         _note_of(tree).write_text(note, encoding="utf-8")
-        return Checkout(tree, commit, baseline, administration, False, lock)
+        return Checkout(tree, commit, baseline, git_dir, left_over=False, lock=lock)
 
     async def _find_commit(self, job: Job, repository: Path) -> str:
         """Return the commit of the job's revision; fetch the repository if necessary."""
         assert job.repository is not None
-        fetched = repository / "fetched-for"  # has the id of the run that fetched last
+        last_run_file = repository / "fetched-for"  # has the id of the run that fetched last
         if not (repository / "HEAD").exists():
             make_private(repository)
             await git("init", "--bare", "--quiet", "--template=", "--", str(repository))
-        fetched_for = ""
+        last_run = ""
         with suppress(OSError, ValueError):
-            fetched_for = read_regular(fetched, 1000).decode(errors="replace")
+            last_run = read_regular(last_run_file, 1000).decode(errors="replace")
         revision, commit = job.revision or "HEAD", None
-        if _is_commit(revision) or fetched_for == job.run_id:
+        # A commit never changes; a branch or a tag may have since an earlier run's fetch.
+        if _is_commit(revision) or last_run == job.run_id:
             commit = await _resolve(repository, revision)
-        if commit is None and fetched_for != job.run_id:
+        if commit is None and last_run != job.run_id:
             try:
                 await _fetch(repository, job.repository, _HEADS, _TAGS, _HEAD)
-            except GitFailed:
-                # Its HEAD names no branch, or the repository does not exist.
+            except GitFailed:  # the remote's HEAD may name no branch; another fault fails again
                 await _fetch(repository, job.repository, _HEADS, _TAGS)
-            fetched.unlink(missing_ok=True)  # an agent may have made it a link
-            write_private(fetched, job.run_id.encode())
+            last_run_file.unlink(missing_ok=True)  # an agent may have made it a link
+            write_private(last_run_file, job.run_id.encode())
             commit = await _resolve(repository, revision)
         if commit is None and _is_commit(revision):  # no branch and no tag contains it
             await _fetch(repository, job.repository, revision)
@@ -270,15 +272,15 @@ class Checkouts:
         raise CheckoutError(f"{where} has no revision {revision!r}; name a branch, tag or commit")
 
 
-def _set_up_worktree(administration: Path, tree: Path, commit: str) -> None:
+def _set_up_worktree(git_dir: Path, tree: Path, commit: str) -> None:
     """Make the files of a worktree. Source: gitrepository-layout(5), ``worktrees/<id>``."""
-    _remove(tree, administration)  # a killed worker may have left them
-    for folder in (administration, tree):
+    _remove(tree, git_dir)  # a killed worker may have left them
+    for folder in (git_dir, tree):
         make_private(folder)
-    (tree / ".git").write_text(f"gitdir: {administration}\n", **_PATH_ENCODING)
-    (administration / "gitdir").write_text(f"{tree / '.git'}\n", **_PATH_ENCODING)
-    (administration / "commondir").write_text("../..\n", **_PATH_ENCODING)
-    (administration / "HEAD").write_text(f"{commit}\n", **_PATH_ENCODING)
+    (tree / ".git").write_text(f"gitdir: {git_dir}\n", **_PATH_ENCODING)
+    (git_dir / "gitdir").write_text(f"{tree / '.git'}\n", **_PATH_ENCODING)
+    (git_dir / "commondir").write_text("../..\n", **_PATH_ENCODING)
+    (git_dir / "HEAD").write_text(f"{commit}\n", **_PATH_ENCODING)
 
 
 def _digest(repository: str) -> str:
@@ -287,7 +289,7 @@ def _digest(repository: str) -> str:
 
 def _baseline(tree: Path, repository: Path, commit: str) -> Baseline:
     object_format = "sha256" if len(commit) == 64 else "sha1"
-    return Baseline(tree, _scratch(tree), repository / "objects", commit, object_format)
+    return Baseline(tree, _baseline_git_dir(tree), repository / "objects", commit, object_format)
 
 
 def _is_commit(revision: str) -> bool:
@@ -295,20 +297,20 @@ def _is_commit(revision: str) -> bool:
 
 
 def _note_of(tree: Path) -> Path:
-    """Return the file with the worktree's repository and commit. No task's worktree has this name,
-    because a task's name has ``~`` only before its digest."""
+    """Return the file with the worktree's repository and commit. No task's worktree has this name:
+    in a task's name, only a digest follows ``~``, never ``json``."""
     return tree.with_name(f"{tree.name}~json")
 
 
-def _scratch(tree: Path) -> Path:
+def _baseline_git_dir(tree: Path) -> Path:
     """Return the git directory of the worktree's baseline."""
     return tree.with_name(f"{tree.name}~git")
 
 
-def _remove(tree: Path, administration: Path | None) -> None:
+def _remove(tree: Path, git_dir: Path | None) -> None:
     """Remove a worktree with its note and its git directories."""
     _note_of(tree).unlink(missing_ok=True)
-    for folder in (tree, _scratch(tree), administration):
+    for folder in (tree, _baseline_git_dir(tree), git_dir):
         if folder is not None and folder.exists():
             remove_tree(folder)
 
@@ -350,7 +352,7 @@ async def _resolve(repository: Path, revision: str) -> str | None:
 async def _fetch(repository: Path, url: str, *refspecs: str) -> None:
     bare_url, login = without_login(url)
     arguments = (*_FETCH_OPTIONS, "--end-of-options", bare_url, *refspecs)
-    await git("fetch", *arguments, env={"GIT_DIR": str(repository), **login}, users_own=True)
+    await git("fetch", *arguments, env={"GIT_DIR": str(repository), **login}, user_config=True)
 
 
 @asynccontextmanager

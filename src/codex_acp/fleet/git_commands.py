@@ -97,17 +97,18 @@ async def git(
     before: Sequence[str] = (),
     cwd: str | Path | None = None,
     stdin: bytes | None = None,
-    users_own: bool = False,
+    user_config: bool = False,
     limit: int | None = None,
     seconds: float = GIT_SECONDS,
 ) -> bytes:
     """Run ``git BEFORE COMMAND ARGUMENTS`` and return its output.
 
     The output is cut after ``limit`` + 1 bytes. ``env`` is added to the environment;
-    ``users_own`` makes git use the user's configuration. Raises GitFailed, also if git runs longer
-    than ``seconds``. If git runs when this call ends or is cancelled, kills git's process group.
+    ``user_config`` makes git use the user's configuration. Raises GitFailed, also if git runs
+    longer than ``seconds``. If git runs when this call ends or is cancelled, kills git's process
+    group.
     """
-    environment = _make_environment() | ({} if users_own else _NO_CONFIGURATION) | dict(env or {})
+    environment = _make_environment() | ({} if user_config else _NO_CONFIGURATION) | dict(env or {})
     starting = asyncio.ensure_future(
         _spawn(("git", *_SAFE_OPTIONS, *before, command, *arguments), cwd, environment, stdin)
     )
