@@ -17,7 +17,7 @@ import anyio
 import pytest
 
 from codex_acp.errors import MisuseError
-from codex_acp.fleet import CheckoutError
+from codex_acp.fleet import CheckoutError, checkout
 from codex_acp.fleet.changes import Baseline, directory_baseline
 from codex_acp.fleet.checkout import Checkouts, _digest
 from codex_acp.fleet.git_commands import MAX_STDERR, GitFailed
@@ -419,6 +419,22 @@ async def test_a_worktree_whose_making_was_killed_is_made_again(tmp_path: Path) 
     again = await Checkouts(tmp_path / "root").make(job, again=False)
     assert (again.path, again.left_over) == (made.path, False)
     again.lock.release()
+
+
+async def test_a_task_has_as_many_worktrees_as_the_refusal_of_one_more_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(checkout, "MOST_TREES", 2)
+    job = Job(
+        attempt_id="1", fleet_id="f", run_id="r", task_id="t", name="t", prompts=("x",),
+        agent=spec(), repository=str(repository(tmp_path / "source")),
+    )  # fmt: skip
+    made = [await Checkouts(tmp_path / "root").make(job, again=False) for _ in range(2)]
+    assert [each.path.name for each in made] == ["t", "t@2"]
+    with pytest.raises(CheckoutError, match="2 workers have a worktree"):
+        await Checkouts(tmp_path / "root").make(job, again=False)
+    for each in made:
+        each.lock.release()
 
 
 @pytest.mark.attack("repository")

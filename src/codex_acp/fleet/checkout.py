@@ -191,7 +191,7 @@ class Checkouts:
 
     async def _lock_tree(self, trees: Path, name: str) -> tuple[Path, FileLock]:
         """Lock a worktree that no worker has locked; return its path and lock."""
-        for number in range(1, MOST_TREES):
+        for number in range(1, MOST_TREES + 1):
             tree = trees / (name if number == 1 else f"{name}@{number}")
             lock = FileLock(trees / f"{tree.name}~lock")
             if lock.acquire():
