@@ -135,5 +135,5 @@ def test_a_name_that_does_not_is_free(name: str) -> None:
 
 
 def test_a_codex_that_others_use_is_logged_out_by_none_of_them() -> None:
-    names = [command.name for command in available_commands([], [], shared=True).commands]
+    names = [command.name for command in available_commands([], [], shares_codex=True).commands]
     assert names == [command.name for command in BUILT_IN if command.name != "logout"]

@@ -71,7 +71,7 @@ class BuiltInCommands:
         self._set_plan_mode = partial(access.config.plan_mode, access.session_id)
         self._skills = skills
 
-    def built_in(self, command: TypedCommand, rest: Sequence[Block]) -> Command | None:
+    def find(self, command: TypedCommand, rest: Sequence[Block]) -> Command | None:
         """Return the built-in command of that name, if any; ``rest``: the prompt's other blocks.
         Raises RpcError for arguments and blocks that the command does not take."""
         name, arguments = built_in_name(command.name), command.arguments
@@ -79,7 +79,7 @@ class BuiltInCommands:
             return self._plan(arguments, rest)
         if name == "init":
             wishes = _inputs(arguments, rest)
-            return self.turn([models.TextUserInput(text=commands.INIT_PROMPT), *wishes], ())
+            return self.turn_command([models.TextUserInput(text=commands.INIT_PROMPT), *wishes], ())
         if name is None:
             return None
         is_text = any(isinstance(each, TextBlock) for each in rest)
@@ -110,7 +110,7 @@ class BuiltInCommands:
 
     # Turns.
 
-    def turn(
+    def turn_command(
         self,
         inputs: list[models.UserInput],
         skills: Sequence[models.SkillMetadata],
@@ -169,7 +169,7 @@ class BuiltInCommands:
         any other content turns it on and is planned."""
         wanted = None if rest else {"on": True, "off": False}.get(what.casefold())
         if wanted is None and (what or rest):
-            return self.turn(_inputs(what, rest), (), lambda: self._set_plan_mode(True))
+            return self.turn_command(_inputs(what, rest), (), lambda: self._set_plan_mode(True))
 
         async def toggle() -> str:
             if await self._set_plan_mode(wanted):
@@ -252,7 +252,7 @@ class BuiltInCommands:
         return TextCommand(log_out)
 
     def _check_not_shared(self, command: str) -> None:
-        if self._access.shared:
+        if self._access.shares_codex:
             message = f"{command} is for whoever runs this server: others may use its Codex, too"
             raise RpcError(INVALID_REQUEST, message)
 

@@ -62,5 +62,5 @@ class SessionAccess:
     """Returns the statuses of the MCP servers of the newest connection."""
     log_out: Callable[[], Awaitable[None]]
     """Logs Codex out, and forgets the client's gateway. Raises RpcError."""
-    shared: bool = False
+    shares_codex: bool = False
     """True if other clients use the same Codex."""

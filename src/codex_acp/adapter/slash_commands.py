@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 from codex_acp.adapter.side_tasks import in_thread
 from codex_acp.codex._generated import models
 from codex_acp.errors import CodexAcpError
-from codex_acp.mapping import commands as names
+from codex_acp.mapping import commands
 from codex_acp.mapping.content import TextBlock
 from codex_acp.mapping.prompt import user_input
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 LIST_SECONDS: Final = 3.0
-"""Seconds that a prompt which may be a command waits for the lists of prompts and skills."""
+"""Seconds to wait for the lists of prompt files and skills, if a prompt may name a command."""
 
 MAX_CHARACTERS: Final = 256 * 1024
 """Characters of one prompt file, which people write by hand."""
@@ -46,32 +46,33 @@ class SessionCommands:
 
     def __init__(self, access: SessionAccess) -> None:
         self._access = access
-        self._prompts: dict[str, UserPrompt] = {}
+        self._prompt_files: dict[str, UserPrompt] = {}
         self._skills: dict[str, models.SkillMetadata] = {}
         self._lock = asyncio.Lock()
-        self._list: CommandsChanged | None = None
+        self._current: CommandsChanged | None = None
         self._sent: CommandsChanged | None = None
 
     def mark_outdated(self) -> None:
         """Read prompts and skills again at the next `load`, because they have changed."""
-        self._list = None
+        self._current = None
 
     def note_sent(self, update: CommandsChanged) -> bool:
-        """Note that the client gets the list; return whether the list is new to the client."""
+        """Remember that the client gets the list; return whether the list is new to the client."""
         earlier, self._sent = self._sent, update
         return earlier != update
 
     async def load(self) -> CommandsChanged:
         """Return the list for the client; read it at the first call. Never fails."""
         async with self._lock:
-            if self._list is None:
-                self._list = await self._read()
-            return self._list
+            if self._current is None:
+                self._current = await self._read()
+            return self._current
 
     async def _read(self) -> CommandsChanged:
-        folder = Path(self._access.codex().server.codex_home) / "prompts"
+        app_server = self._access.codex().server
+        folder = Path(app_server.codex_home) / "prompts"
         prompts = await in_thread(lambda: _read_user_prompts(folder))
-        self._prompts = {prompt.name: prompt for prompt in prompts}
+        self._prompt_files = {prompt.name: prompt for prompt in prompts}
         try:
             entries = await self._skill_entries()
         except CodexAcpError as error:
@@ -79,7 +80,9 @@ class SessionCommands:
             entries = []
         self._skills = {s.name: s for entry in entries for s in entry.skills if s.enabled}
         skills = self._skills.values()
-        return names.available_commands(self._prompts.values(), skills, shared=self._access.shared)
+        return commands.available_commands(
+            self._prompt_files.values(), skills, shares_codex=self._access.shares_codex
+        )
 
     async def find(self, prompt: Sequence[Block]) -> Command | None:
         """Return the command in a prompt; None if the prompt goes to the model unchanged.
@@ -87,30 +90,30 @@ class SessionCommands:
         Raises RpcError -32602 for invalid arguments of a command.
         """
         first = prompt[0] if prompt else None
-        if not isinstance(first, TextBlock) or not names.may_name_command(first.text):
+        if not isinstance(first, TextBlock) or not commands.may_name_command(first.text):
             return None
         with suppress(TimeoutError):
             async with asyncio.timeout(LIST_SECONDS):
                 await self.load()
-        typed = names.typed_command(first.text)
+        typed = commands.typed_command(first.text)
         command = None if typed is None else self._command_for(typed, prompt[1:])
         if command is not None:
             return command
-        mentioned = names.skill_mentions(first.text, self._skills)
-        return self._commands.turn(user_input(prompt), mentioned) if mentioned else None
+        mentioned = commands.skill_mentions(first.text, self._skills)
+        return self._built_in.turn_command(user_input(prompt), mentioned) if mentioned else None
 
     def _command_for(self, typed: TypedCommand, rest: Sequence[Block]) -> Command | None:
         """Return the command that was typed; ``rest`` are the prompt's other blocks. Raises
         RpcError for arguments and blocks that it does not take."""
         rest = [each for each in rest if not isinstance(each, TextBlock) or each.text.strip()]
         skills: tuple[models.SkillMetadata, ...] = ()
-        if typed.name.startswith(names.PROMPTS_PREFIX):
-            prompt = self._prompts.get(typed.name.removeprefix(names.PROMPTS_PREFIX))
-            if prompt is None:
+        if typed.name.startswith(commands.PROMPTS_PREFIX):
+            file = self._prompt_files.get(typed.name.removeprefix(commands.PROMPTS_PREFIX))
+            if file is None:
                 return None
-            text = names.filled_prompt(prompt.body, typed.arguments)
+            text = commands.filled_prompt(file.body, typed.arguments)
         else:
-            built_in = self._commands.built_in(typed, rest)
+            built_in = self._built_in.find(typed, rest)
             if built_in is not None:
                 return built_in
             skill = self._skills.get(typed.name)
@@ -118,14 +121,14 @@ class SessionCommands:
                 return None
             text, skills = f"${skill.name} {typed.arguments}".rstrip(), (skill,)
         inputs: list[models.UserInput] = [models.TextUserInput(text=text)]
-        return self._commands.turn(inputs + (user_input(rest) if rest else []), skills)
+        return self._built_in.turn_command(inputs + (user_input(rest) if rest else []), skills)
 
     async def _skill_entries(self) -> Sequence[models.SkillsListEntry]:
         params = models.SkillsListParams(cwds=[self._access.cwd])
         return (await self._access.codex().skills_list(params)).data
 
     @cached_property
-    def _commands(self) -> BuiltInCommands:
+    def _built_in(self) -> BuiltInCommands:
         from codex_acp.adapter.built_in_commands import BuiltInCommands
 
         return BuiltInCommands(self._access, self._skill_entries)
@@ -143,7 +146,7 @@ def _read_user_prompts(folder: Path) -> list[UserPrompt]:
             if any(char.isspace() for char in path.stem) or not path.is_file():
                 continue
             with path.open(encoding="utf-8") as file:
-                prompts.append(names.user_prompt(path.stem, file.read(MAX_CHARACTERS)))
+                prompts.append(commands.user_prompt(path.stem, file.read(MAX_CHARACTERS)))
         except (OSError, UnicodeDecodeError) as error:
             logger.warning("the prompt file %s could not be read: %s", path.name, error)
     return prompts

@@ -203,13 +203,13 @@ def skill_mentions(text: str, skills: Mapping[str, SkillMetadata]) -> list[Skill
 
 
 def available_commands(
-    prompts: Iterable[UserPrompt], skills: Iterable[SkillMetadata], *, shared: bool = False
+    prompts: Iterable[UserPrompt], skills: Iterable[SkillMetadata], *, shares_codex: bool = False
 ) -> CommandsChanged:
     """Return all commands of a session: built-in ones, the user's prompts and enabled skills.
 
-    ``shared``: other clients use the same Codex.
+    ``shares_codex``: other clients use the same Codex.
     """
-    commands = list(_SHARED if shared else BUILT_IN)
+    commands = list(_SHARED if shares_codex else BUILT_IN)
     for prompt in prompts:
         if _is_word(prompt.name):
             hint = prompt.hint and visible(prompt.hint)

@@ -285,7 +285,7 @@ class SessionOpener:
                     await self.drop(session_id)
                 raise
 
-    async def move(self, session_id: str) -> None:
+    async def load_again(self, session_id: str) -> None:
         """Resume the thread of an open session on the newest Codex, unless the thread is loaded.
         Raises RpcError: -32002 if Codex does not have the thread any more, -32603."""
         async with self.lock(session_id):

@@ -1,13 +1,14 @@
 """Wait, for a bounded time, until a session is ready for a prompt.
 
-A session is ready when Codex has its thread loaded (again, after a loss), and the MCP servers that
-the client gave the session have started. A ``session/cancel`` ends the wait.
+A session is ready when the newest Codex has loaded its thread (a Codex that was lost is replaced by
+a new one), and the MCP servers that the client gave the session have started. A ``session/cancel``
+ends the wait.
 """
 
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from codex_acp.adapter.cancel_scope import CancelScope
 
@@ -20,9 +21,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-MAX_TRIES: Final = 2
-"""Runs of one prompt: the first may find that an idle Codex has died unnoticed."""
-
 
 class PromptPreconditions:
     """Makes the sessions of one agent ready for prompts."""
@@ -34,35 +32,36 @@ class PromptPreconditions:
         """Id of a session → scopes of the prompts that wait."""
 
     async def ensure_live(self, session_id: str) -> None:
-        """Have the newest Codex load the session's thread, unless it has. Raises RpcError -32603 if
-        there is no Codex, -32002 if Codex does not have the thread."""
+        """Load the session's thread in the newest Codex, if it is not loaded there. Raises RpcError
+        -32603 if there is no Codex, -32002 if Codex does not have the thread."""
         if not self._sessions.is_live(session_id):
-            await self._opener.move(session_id)
+            await self._opener.load_again(session_id)
 
     async def run(
         self, session_id: str, prompt: Callable[[], Awaitable[PromptResult]], *, begun: bool = False
     ) -> PromptResult:
         """Call ``prompt`` when the session is ready; at once if the prompt has ``begun``. If Codex
-        ended before it read anything of the prompt, run the prompt again on the next Codex."""
+        ended before it read anything of the prompt, run the prompt once more, on the next Codex:
+        an idle Codex may have died unnoticed."""
         from codex_acp.adapter.session.driver import PromptResult, PromptUnread
         from codex_acp.adapter.session.machine import CANCELLED
 
-        tries = 0
-        while begun or await self.wait_ready(session_id):
-            begun = False
-            tries += 1
-            try:
-                return await prompt()
-            except PromptUnread as error:
-                if tries == MAX_TRIES:
-                    raise
-                logger.warning("a prompt is run again, on another Codex: %s", error.message)
-        return PromptResult(CANCELLED)
+        if not begun and not await self.wait_ready(session_id):
+            return PromptResult(CANCELLED)
+        try:
+            return await prompt()
+        except PromptUnread as error:
+            logger.warning("a prompt is run again, on another Codex: %s", error.message)
+        if not await self.wait_ready(session_id):
+            return PromptResult(CANCELLED)
+        return await prompt()
 
     async def wait_ready(self, session_id: str) -> bool:
         """Wait until the session is ready; return False after a cancel. Raises as `ensure_live`."""
         opened = self._sessions.open_session(session_id)
-        if opened is None or (self._sessions.is_live(session_id) and not opened.servers):
+        if opened is None or (
+            self._sessions.is_live(session_id) and not opened.awaited_mcp_servers
+        ):
             return True
         scope = self.start_waiting(session_id)
         try:
@@ -74,7 +73,7 @@ class PromptPreconditions:
         return not scope.cancel_called
 
     def start_waiting(self, session_id: str) -> CancelScope:
-        """Return a scope that `cancel` cancels, for a prompt that is not in the session's queue."""
+        """Return a scope that `cancel` cancels, for a prompt that the session has yet to queue."""
         scope = CancelScope()
         self._waiting.setdefault(session_id, []).append(scope)
         return scope
@@ -96,11 +95,14 @@ class PromptPreconditions:
 
     async def _wait_for_servers(self, session_id: str) -> None:
         opened = self._sessions.open_session(session_id)
-        if opened is None or not opened.servers:
+        if opened is None or not opened.awaited_mcp_servers:
             return
-        slow = await self._sessions.intake.mcp.wait_started(session_id, opened.servers)
-        waited, opened.servers = opened.servers, frozenset()
+        startups = self._sessions.intake.mcp
+        still_starting = await startups.wait_started(session_id, opened.awaited_mcp_servers)
+        if not opened.awaited_mcp_servers:  # another prompt has waited, too, and told the person
+            return
+        opened.awaited_mcp_servers = frozenset()
         session = self._sessions.find(session_id)
-        if waited and slow and session is not None:
-            names = ", ".join(f'"{name}"' for name in slow)
+        if still_starting and session is not None:
+            names = ", ".join(f'"{name}"' for name in still_starting)
             session.say(f"Still starting, so their tools come later: the MCP servers {names}")

@@ -116,7 +116,7 @@ class SessionServices(NotificationSink):
                     remarks=lambda: () if opened.session is None else opened.session.remarks,
                     mcp=lambda: self._sessions.intake.mcp,
                     log_out=self._log_out,
-                    shared=opened.client is not None,
+                    shares_codex=opened.client is not None,
                 )
             )
         return opened.commands

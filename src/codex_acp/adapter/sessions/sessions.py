@@ -98,7 +98,7 @@ class OpenSession:
     """The client's arguments as params of a thread, made by `mapping.session_setup`."""
     roots: Mapping[str, str]
     """The working directory and the additional directories → where each led at the opening."""
-    servers: frozenset[str] = frozenset()
+    awaited_mcp_servers: frozenset[str] = frozenset()
     """Names of the client's MCP servers that the first turn still has to wait for."""
     held: HeldNotifications | None = None
     """The thread's notifications; None once the session has its `Session`."""
@@ -298,7 +298,7 @@ class Sessions:
         opened = self._open.get(session_id)
         if opened is None or opened.session is not None or opened.early is not None:
             return None
-        if opened.servers or not self.is_live(session_id):
+        if opened.awaited_mcp_servers or not self.is_live(session_id):
             return None
         if not self.git_consent.is_given(opened.cwd):
             return None
@@ -351,7 +351,7 @@ class Sessions:
         """Move a session to the newest connection; ``held`` comes from `reopening`."""
         opened = self._open[session_id]
         opened.connection, opened.unloaded = self._newest(), False
-        opened.servers = server_names(opened.params)  # this Codex starts them again
+        opened.awaited_mcp_servers = server_names(opened.params)  # this Codex starts them again
         session = opened.session
         assert session is not None
         self._apply_back_pressure(session_id, opened.codex)
