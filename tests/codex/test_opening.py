@@ -10,9 +10,9 @@ from codex_acp.codex.threads.opening import (
     Opening,
     configured_choice,
     contents_of,
-    needs_no_configuration,
-    opening,
     trusting,
+    trusts_nothing,
+    untrusted_opening,
     with_settings,
 )
 from codex_acp.jsonrpc.message import JsonValue
@@ -91,7 +91,7 @@ NETWORK = {"sandbox_workspace_write": {"network_access": True, "writable_roots":
 def test_7_1_what_may_write_is_started_read_only_and_then_given_it(
     params: dict[str, JsonValue], configured: JsonValue, restore: dict[str, JsonValue] | None
 ) -> None:
-    made = opening(CWD | params, configured)
+    made = untrusted_opening(CWD | params, configured)
     assert made.restore == restore
     if restore is None:
         assert made == Opening(CWD | params, None)
@@ -101,8 +101,8 @@ def test_7_1_what_may_write_is_started_read_only_and_then_given_it(
 
 
 def test_what_is_not_known_is_read_only() -> None:
-    assert opening(CWD, None) == Opening(READ_ONLY, None)
-    given = opening(CWD | {"sandbox": "danger-full-access"}, None)
+    assert untrusted_opening(CWD, None) == Opening(READ_ONLY, None)
+    given = untrusted_opening(CWD | {"sandbox": "danger-full-access"}, None)
     assert given == Opening(READ_ONLY, {"sandboxPolicy": {"type": "dangerFullAccess"}})
 
 
@@ -122,11 +122,11 @@ def test_the_highest_layer_decides_and_in_it_the_profile(
     assert configured_choice(answer) == choice
 
 
-def test_what_needs_no_configuration() -> None:
-    assert needs_no_configuration({})
-    assert needs_no_configuration(READ_ONLY)
-    assert not needs_no_configuration(CWD)
-    assert not needs_no_configuration(CWD | {"sandbox": "workspace-write"})
+def test_what_makes_codex_trust_nothing() -> None:
+    assert trusts_nothing({})
+    assert trusts_nothing(READ_ONLY)
+    assert not trusts_nothing(CWD)
+    assert not trusts_nothing(CWD | {"sandbox": "workspace-write"})
 
 
 def test_trust_is_added_to_what_the_program_gives() -> None:

@@ -12,11 +12,11 @@ import pytest
 from codex_acp.codex.connection.handshake import believes_worktrees
 from codex_acp.codex.threads.trust import (
     is_false_worktree,
-    left_out_here,
     trust_arguments,
     trust_edit,
     trust_root,
     undecided_root,
+    unused_folders,
     without_false_worktree,
 )
 
@@ -124,5 +124,5 @@ def test_what_is_left_out_is_looked_for_in_its_folder(tmp_path: Path) -> None:
         {"name": gone, "config": {}, "disabledReason": "why"},
         {"name": {"type": "user"}, "config": {"model": "m"}},
     ]
-    assert left_out_here({"layers": layers}) == [(str(tmp_path), ["hooks"])]
-    assert left_out_here({}) == []
+    assert unused_folders({"layers": layers}) == [(str(tmp_path), ["hooks"])]
+    assert unused_folders({}) == []

@@ -22,8 +22,12 @@ from codex_acp.adapter.sessions import opening_errors
 from codex_acp.adapter.sessions.model_route import ModelRoute, configuration
 from codex_acp.codex._generated.methods import MODELS as CODEX_MODELS
 from codex_acp.codex.connection.shared_calls import is_open_elsewhere, let_go
-from codex_acp.codex.threads.opening import opening
-from codex_acp.codex.threads.trust import left_out_here, linked_instructions, without_false_worktree
+from codex_acp.codex.threads.opening import untrusted_opening
+from codex_acp.codex.threads.trust import (
+    linked_instructions,
+    unused_folders,
+    without_false_worktree,
+)
 from codex_acp.errors import (
     CodexAcpError,
     ErrorReply,
@@ -175,7 +179,7 @@ class SessionOpener:
         how: How
         if source is None:
             how, method = "new", "thread/start"
-            params, restore = opening(params, config_read)
+            params, restore = untrusted_opening(params, config_read)
         else:
             how, method = "fork", "thread/fork"
             params |= {"threadId": source, "excludeTurns": True}
@@ -496,7 +500,7 @@ def _notices(
 ) -> list[str]:
     """Return texts about configuration that was left out because nobody trusts the directory,
     settings that Codex refused (``unrestored``), and instructions ``linked`` from elsewhere."""
-    found = [] if directory.untrusted_root is None else left_out_here(directory.config_read)
+    found = [] if directory.untrusted_root is None else unused_folders(directory.config_read)
     if not found and not linked and unrestored is None:
         return []
     from codex_acp.mapping.trust import left_out_line, linked_line, unrestored_line

@@ -46,16 +46,16 @@ class Opening(NamedTuple):
 
 
 def read_params(cwd: str) -> JsonObject:
-    """Return the params of the ``config/read`` that `opening` needs."""
+    """Return the params of the ``config/read`` that `untrusted_opening` needs."""
     return {"cwd": cwd, "includeLayers": True}
 
 
-def needs_no_configuration(params: Mapping[str, JsonValue]) -> bool:
+def trusts_nothing(params: Mapping[str, JsonValue]) -> bool:
     """Return whether Codex trusts nothing for these params, whatever its configuration."""
     return not params.get("cwd") or params.get("sandbox") == READ_ONLY
 
 
-def opening(params: Mapping[str, JsonValue], config_read: JsonValue) -> Opening:
+def untrusted_opening(params: Mapping[str, JsonValue], config_read: JsonValue) -> Opening:
     """Return the calls that start the thread of ``params`` (``thread/start``) without trust.
     ``config_read`` is the answer to ``config/read``; None while the configuration is unknown: then
     a thread whose params set no sandbox is read-only."""

@@ -138,9 +138,9 @@ class ThreadServices(NotificationSink):
         """Resume or fork a stored thread, for `Threads.resume` and `Threads.fork`."""
         if forks and options.get("ephemeral"):
             options.setdefault("exclude_turns", True)  # else Codex refuses an ephemeral fork
-        params = with_trust(
-            params_of(options, ForkOptions if forks else ResumeOptions), trust=trust
-        )
+        params = params_of(options, ForkOptions if forks else ResumeOptions)
+        if trust:
+            params = with_trust(params)
         params["threadId"] = thread_id
         if forks:
             return await self.open("thread/fork", params, tools, policy)
@@ -269,10 +269,8 @@ class ThreadServices(NotificationSink):
         return with_settings(answer, value_at(report.params, "threadSettings") or restore)
 
 
-def with_trust(params: dict[str, JsonValue], *, trust: bool) -> dict[str, JsonValue]:
-    """Return ``params``; if ``trust``, they trust ``cwd``. Raises MisuseError without ``cwd``."""
-    if not trust:
-        return params
+def with_trust(params: dict[str, JsonValue]) -> dict[str, JsonValue]:
+    """Return ``params`` that trust their ``cwd``. Raises MisuseError without ``cwd``."""
     cwd = params.get("cwd")
     if not isinstance(cwd, str):
         raise MisuseError("trust= is for the directory of cwd=, which is not given")

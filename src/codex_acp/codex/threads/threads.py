@@ -1,6 +1,6 @@
 """The threads of an app-server: start, resume, fork, list.
 
-Owns the way of a new thread's settings to the wire, and the list of stored threads.
+Decides how the settings of a new thread are sent to Codex; owns the list of stored threads.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Unpack
 
-from codex_acp.codex.threads.opening import needs_no_configuration, opening, read_params
+from codex_acp.codex.threads.opening import read_params, trusts_nothing, untrusted_opening
 from codex_acp.codex.threads.options import (
     ForkOptions,
     ListOptions,
@@ -18,7 +18,7 @@ from codex_acp.codex.threads.options import (
 )
 from codex_acp.codex.threads.thread import Thread
 from codex_acp.codex.threads.thread_services import ThreadServices, with_trust
-from codex_acp.codex.threads.trust import left_out_here, undecided_root
+from codex_acp.codex.threads.trust import undecided_root, unused_folders
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable
@@ -33,7 +33,7 @@ logger = logging.getLogger(__name__)
 
 
 class Threads:
-    """The threads of one client: ``codex.threads``. Each method raises as the client's calls do."""
+    """The threads of one client: ``codex.threads``. Methods raise as calls of `CodexClient` do."""
 
     def __init__(self, client: RequestApi) -> None:
         self._client = client
@@ -56,10 +56,10 @@ class Threads:
         ``"danger-full-access"``), ``approval_policy`` (``"on-request"``, ``"never"``), ``config``
         and the others of ``codex_acp.codex.threads.options.StartOptions``.
 
-        Codex runs nothing of the directory ``cwd``, and writes nothing to its configuration. The
-        directory's own ``.codex`` (MCP servers, hooks, settings) is used if the user has trusted
-        the directory, or with ``trust``, which trusts the repository around ``cwd`` in this thread
-        alone and needs ``cwd``.
+        Codex starts nothing that the directory ``cwd`` names, and writes nothing to the user's
+        configuration. The directory's own ``.codex`` (MCP servers, hooks, settings) is used if the
+        user has trusted the directory, or if ``trust`` is true. ``trust`` is for the repository
+        around ``cwd``, in this thread alone; it needs ``cwd``.
 
         ``tools`` are functions that the model may call in this thread, besides those of
         `CodexClient.tool`. Codex stores the offered tools with the thread; a program that resumes
@@ -73,17 +73,19 @@ class Threads:
             offered = self._client.tool_calls.offered(tools)
             if offered:
                 params["dynamicTools"] = offered
-        if trust or needs_no_configuration(params):
-            params = with_trust(params, trust=trust)
+        if trust:
+            params = with_trust(params)
+        if trust or trusts_nothing(params):  # else Codex may trust ``cwd`` by itself
             return Thread(
                 self._services, *await self._services.open("thread/start", params, tools, policy)
             )
         cwd = str(params["cwd"])
         config_read = await self._client.call_raw("config/read", read_params(cwd))
-        params, restore = opening(params, config_read)
+        # A thread that starts read-only gets its sandbox by ``restore``, before its first turn.
+        params, restore = untrusted_opening(params, config_read)
         opened = await self._services.open("thread/start", params, tools, policy, restore)
-        if undecided_root(cwd, config_read) is not None:
-            for folder, contents in left_out_here(config_read):
+        if undecided_root(cwd, config_read) is not None:  # else the person has decided
+            for folder, contents in unused_folders(config_read):
                 listed = ", ".join(contents)
                 logger.warning(
                     "%r is not used (%s): nobody trusts it; see trust=True", folder, listed
@@ -101,9 +103,10 @@ class Threads:
     ) -> Thread:
         """Load a thread that Codex has stored, so that turns can run in it.
 
-        ``tools`` are the functions for the tools that were offered when the thread was started, by
-        their names. ``trust`` and ``policy`` are those of `start`. Without a ``policy`` the thread
-        keeps the policy with which this client opened it, else it has the client's.
+        ``tools`` are the functions for the tools with which the thread was started; their names
+        must be those of the tools. ``trust`` and ``policy`` are those of `start`. Without a
+        ``policy`` the thread keeps the policy with which this client opened it, else it has the
+        client's.
         """
         thread = self.get(thread_id)
         return await thread.resume(trust=trust, tools=tools, policy=policy, **options)
@@ -134,10 +137,10 @@ class Threads:
         """Iterate over the stored threads, the last used first; fetches pages as needed.
 
         ``async for thread in codex.threads.list(): print(thread.info.preview)``. The threads are
-        not loaded (`get`).
+        not loaded, as those of `get`.
         """
-        # Codex's default, by creation, loses threads between pages: its cursor is a second, in
-        # which several threads may have begun.
+        # By default Codex sorts by creation, with a cursor in whole seconds: of the threads that
+        # began in one second, some can be lost between two pages.
         options.setdefault("sort_key", "recency_at")
         return self._pages(params_of(options, ListOptions))
 

@@ -144,7 +144,7 @@ def trust_arguments(roots: Sequence[str]) -> list[str]:
     return ["-c", f"projects={{{tables}}}"]
 
 
-def left_out_here(config_read: JsonValue) -> list[tuple[str, list[str]]]:
+def unused_folders(config_read: JsonValue) -> list[tuple[str, list[str]]]:
     """Return each ``.codex`` folder that is left out as untrusted, with a list of its contents."""
     folders = [
         (folder, contents_of(config, _names(folder)))
