@@ -17,7 +17,7 @@ from codex_acp.acp.capabilities import ClientFeatures
 from codex_acp.codex._generated.methods import MODELS, SERVER_NOTIFICATIONS, SERVER_REQUESTS
 from codex_acp.codex._generated.notifications import NOTIFICATION_CLASSES
 from codex_acp.codex._generated.server_requests import REQUEST_CLASSES, ServerRequest
-from codex_acp.codex.approvals.refusals import cancelled, refusal
+from codex_acp.codex.approvals.refusals import cancellation, refusal
 from codex_acp.codex.approvals.running_items import Items
 from codex_acp.errors import RpcError
 from codex_acp.routing import elicitations
@@ -394,7 +394,7 @@ def _row(sample: Sample) -> CatalogueRow:
         shown=shown,
         options=options,
         negative=_reply(refusal(request.method, request.params, _REASON)),
-        cancelling=_reply(cancelled(request.method, request.params, _REASON)) if asked else None,
+        cancelling=_reply(cancellation(request.method, request.params, _REASON)) if asked else None,
     )
 
 

@@ -137,7 +137,7 @@ def _replies(sample: Sample, routed: Route) -> Iterator[tuple[Outcome, object]]:
     """Every reply that a sample can get, and what it is for."""
     method, params = sample.request.method, sample.request.params
     yield ("decline", "refusal"), refusals.refusal(method, params, "no")
-    yield ("decline", "cancellation"), refusals.cancelled(method, params, "no")
+    yield ("decline", "cancellation"), refusals.cancellation(method, params, "no")
     if isinstance(routed, Approval):
         for grant in dict.fromkeys((*routed.offered.grants, *GRANTS)):
             try:

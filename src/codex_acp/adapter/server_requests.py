@@ -419,7 +419,7 @@ class ServerRequestRunner:
         routed = Decline(request, "the prompt was cancelled", session_id)
         self._transcript.record(records.request_declined(routed, self._generation))
         self._say(session_id, f"Declined without asking: {routed.reason}")
-        return _result(refusals.cancelled(request.method, request.params, routed.reason))
+        return _result(refusals.cancellation(request.method, request.params, routed.reason))
 
     def _decline(self, routed: Decline) -> WireModel:
         logger.warning("declined %s: %s", routed.request.method, routed.reason)

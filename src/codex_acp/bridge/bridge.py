@@ -317,7 +317,7 @@ class Bridge:
             (routed.thread_id, routed.turn_id) in self._cancelled
         ):
             reason = "the prompt was cancelled"
-            result = refusals.cancelled(method, request.params, reason)
+            result = refusals.cancellation(method, request.params, reason)
             return self._decline(request, reason, _Results(), result)
         match routed:
             case routes.Approval():

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from codex_acp.codex.approvals.actions import SHARED_ID, ActionIds, Collision, comparable_looks
 from codex_acp.codex.approvals.grants import NotGranted, accepting_reply, allows
-from codex_acp.codex.approvals.refusals import cancelled, refusal
+from codex_acp.codex.approvals.refusals import cancellation, refusal
 from codex_acp.routing.approvals import PermissionChoice, choices
 
 if TYPE_CHECKING:
@@ -208,7 +208,7 @@ class Ledger:
         for entry in self.pending:
             if entry.route.thread_id in thread_ids:
                 request = entry.route.approval.request
-                reply = ApprovalReply(cancelled(request.method, request.params, reason))
+                reply = ApprovalReply(cancellation(request.method, request.params, reason))
                 end = Settlement(entry, "cancelled", "turn_cancelled", reason, reply, withdraw=True)
                 settled.append(self._settle(end))
         return settled

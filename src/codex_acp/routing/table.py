@@ -156,7 +156,7 @@ DISCRIMINATORS: Final[DiscriminatorRows] = {
         "accept": SentDecision(
             approval=(Once, Session, Always),
             elicitation=(classes.McpForm, classes.McpUrl),
-            why="The ledger's grant sends it for an approval, the person's answer for a form.",
+            why="The ledger's grant sends it for approvals; for a form, the person's answer does.",
         ),
         "decline": SentDecision(
             elicitation=(classes.McpForm, classes.McpUrl),
@@ -224,6 +224,7 @@ TABLES: Final[Mapping[str, Mapping[str, AnyRow]]] = cast(
 )
 """All tables by name."""
 
+# The types that a row's classes must fit are generated from the schema; the file is for the error.
 require_possible("codex_acp/routing/table.py", TABLES, FIELD_TYPES)
 
 
@@ -254,18 +255,17 @@ def route(request: ServerRequest, context: RoutingContext) -> Route:
             | classes.LegacyCommandApproval()
             | classes.LegacyPatchApproval()
         ):
-            approval = _approval(classified, session_id, thread_id, context)
-            if isinstance(approval, str):
-                return Decline(request, approval, session_id)
-            return approval
+            routed = _approval(classified, session_id, thread_id, context)
+            return Decline(request, routed, session_id) if isinstance(routed, str) else routed
         case _:
             assert_never(classified)
 
 
 def form_of_questions(questions: AsyncQuestions, context: RoutingContext) -> Elicitation | None:
-    """Return the elicitation of a message's questions; None if the client cannot be asked."""
+    """Return the elicitation of questions in a message, for whose answers the model does not wait;
+    None if the client cannot be asked."""
     thread_id = questions.params.thread_id
-    session_id = context.items.root_of(thread_id)  # a message of a sub-agent, too: its root's
+    session_id = context.items.root_of(thread_id)  # a sub-agent asks in its root's session
     if session_id not in context.sessions or not context.client.elicitation_form:
         return None
     form = user_input_elicitation(questions.params, waits=False)
@@ -278,30 +278,30 @@ def _approval(
     approval: classes.ApprovalRequest, session_id: str, thread_id: str, context: RoutingContext
 ) -> Approval | str:
     """Return the route that asks a person, or why the request is declined."""
-    grants = offered_grants(approval)
-    if not any(allows(grant) for grant in grants.grants):
+    looks, offered = context.looks, offered_grants(approval)
+    if not any(allows(grant) for grant in offered.grants):
         return "Codex offers no way to allow it"
     turn_id = getattr(approval.request.params, "turn_id", None)
     turn_id = turn_id or context.items.running_turn(thread_id)
     if turn_id is None:
         return "Codex asks for an approval without a turn"
-    differing = unshowable(approval, context.looks)
-    if differing is not None:
-        return visible(differing)
-    _, _, item_id, part = place_of(approval)  # the part of the item that asks, if it has several
+    problem = unshowable(approval, looks)
+    if problem is not None:
+        return visible(problem)
+    place = place_of(approval)
     sub_agent = thread_id if thread_id != session_id else None
-    call_id, looks = tool_call_id(item_id, part, sub_agent), context.looks
-    update = permission_call(approval, call_id, sub_agent, looks)
+    call_id = tool_call_id(place.item_id, place.part, sub_agent)
+    shown = permission_call(approval, call_id, sub_agent, looks)
     return Approval(
         approval=approval,
         session_id=session_id,
         thread_id=thread_id,
         turn_id=turn_id,
-        item_id=item_id,
+        item_id=place.item_id,
         tool=identity_of(approval),
         digest=digest_of(approval, looks),
-        offered=grants,
-        shown=update,
-        announcement=announcement(update, announced_content(approval, update, looks)),
+        offered=offered,
+        shown=shown,
+        announcement=announcement(shown, announced_content(approval, shown, looks)),
         looks=looks,
     )

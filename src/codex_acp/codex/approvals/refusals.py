@@ -1,8 +1,8 @@
 """PURE: the negative reply of every server request.
 
-Owns the table, which is total over the generated registry; must not know why a request is refused.
-Rows ignore the params, so that requests with malformed params can be refused, too. A model loads
-when its row is first used.
+Owns the table, which has a row for each method of the generated registry; must not know why a
+request is refused. Rows ignore the params, so that requests with malformed params can be refused,
+too. The class of a reply is imported when its row is first used.
 
 Source: the response definitions of ``schema/codex/experimental.json``. Codex reports a declined
 action to the model, and the turn continues.
@@ -60,7 +60,7 @@ REFUSALS: Final[Refusals] = {
         decision=_denied(reason)
     ),
 }
-"""Method → function of the params and the reason that makes the negative reply."""
+"""Method → function that makes the negative reply from the params and the reason."""
 
 
 require_rows("REFUSALS in codex_acp/codex/approvals/refusals.py", REFUSALS, SERVER_REQUESTS)
@@ -82,7 +82,7 @@ def refusal(method: str, params: object, reason: str) -> WireModel | RpcError:
     return _ROWS.get(method, _not_offered)(params, reason)
 
 
-def cancelled(method: str, params: object, reason: str) -> WireModel | RpcError:
+def cancellation(method: str, params: object, reason: str) -> WireModel | RpcError:
     """Return the reply that declines the action and ends the turn, or the refusal if the method
     has no such reply. Only for a turn that is being cancelled, never for a plain "no"."""
     match method:
