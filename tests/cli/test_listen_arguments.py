@@ -199,7 +199,7 @@ def test_a_server_that_others_reach_without_tls_says_that_tokens_travel_in_the_c
     monkeypatch.setattr(serve_module, "complain", lines.append)
 
     def run_network(options: NetworkOptions, *rest: Any) -> int:
-        rest[-1](options.address.bound_to(8765))  # where it listens
+        rest[-1](options.address.url_at(8765))  # where it listens
         return 0
 
     monkeypatch.setattr(listen_module, "run_network", run_network)

@@ -1,7 +1,7 @@
 """Codex from programs without an event loop: scripts, notebooks, threads.
 
 A thin layer: the asynchronous objects run on one event loop in a thread of its own, and each method
-here waits for their method of the same name. Owns the waiting, and the effect of Ctrl-C. ::
+here waits for the asynchronous one of its name. Owns the waiting, and the effect of Ctrl-C. ::
 
     with Codex() as codex:
         thread = codex.threads.start()
@@ -10,6 +10,7 @@ here waits for their method of the same name. Owns the waiting, and the effect o
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
@@ -24,8 +25,7 @@ if TYPE_CHECKING:
 
     from codex_acp.codex._generated.models import Thread as ThreadInfo
     from codex_acp.codex._generated.notifications import ServerNotification
-    from codex_acp.codex.approvals.policies import Policy
-    from codex_acp.codex.approvals.policies import StartedThread as Settings
+    from codex_acp.codex.approvals.policies import Policy, StartedThread
     from codex_acp.codex.client import ClientSettings
     from codex_acp.codex.connection.launch import LaunchOptions
     from codex_acp.codex.loop_thread import LoopThread
@@ -51,7 +51,7 @@ __all__ = ["Codex", "Thread", "Threads", "Turn"]
 _Value = TypeVar("_Value")
 
 if not TYPE_CHECKING:
-    T = TypeVar("T")  # its default is for type checkers alone
+    T = TypeVar("T")  # without the default of `thread.T`, which older Pythons lack
 
 
 class LoopCalls:
@@ -71,13 +71,14 @@ class LoopCalls:
 
 
 class Codex(LoopCalls, WaitingCalls):
-    """A Codex for synchronous code: ``with Codex() as codex:``. May be shared by threads.
+    """A Codex for synchronous code: ``with Codex() as codex:``. Python's threads may share it.
 
     Every method of the protocol is a method here, and waits: ``codex.model_list()``.
 
     ``options`` and ``settings`` are those of `CodexClient.start`; ``connect_to`` is the URL of a
-    running app-server (`CodexClient.connect_to`). Handlers, tools and callbacks of policies that
-    are no coroutine functions run in threads of their own, and may call methods of this object.
+    running app-server (`CodexClient.connect_to`). Handlers, tools and policy callbacks run in
+    Python threads of their own and may call methods of this object, unless they are coroutine
+    functions.
 
     Ctrl-C interrupts the turn that the program waits for, then raises KeyboardInterrupt; leaving
     the ``with`` ends Codex.
@@ -128,7 +129,7 @@ class Codex(LoopCalls, WaitingCalls):
 
     def close(self) -> None:
         """End Codex and the loop; no effect if repeated."""
-        if self._loop is None:
+        if self._loop is None:  # closed already, or never entered: then Codex was only spawned
             if not self._entered and isinstance(self.client.link, ChildProcess):
                 self.client.link.kill_tree()  # a gentle end needs the loop
             return
@@ -145,6 +146,7 @@ class Codex(LoopCalls, WaitingCalls):
         return Threads(self)
 
     def _call(self, method: str, params: WireModel | Any | None) -> Any:
+        """Send the request of one method of `WaitingCalls`."""
         return self.call(self.client._call, method, params)
 
     def __repr__(self) -> str:
@@ -240,7 +242,7 @@ class Thread:
         return self.thread.info
 
     @property
-    def settings(self) -> Settings:
+    def settings(self) -> StartedThread:
         """Return the settings of the thread, as `codex_acp.codex.Thread.settings` does."""
         return self.thread.settings
 
@@ -380,10 +382,7 @@ class Turn(Generic[T]):
 
     def __iter__(self) -> Iterator[ServerNotification]:
         """Yield the typed notifications of the turn, as they come."""
-        if not self._entered:
-            with self:
-                yield from self
-        else:
+        with nullcontext() if self._entered else self:
             while (event := self._codex.call(anext, self.turn, None)) is not None:
                 yield event
 

@@ -133,6 +133,8 @@ DISCRIMINATORS: Final[DiscriminatorRows] = {
             why="A person must see each such command, so it can be allowed only once.",
         ),
     },
+    # The decisions: their ``approval`` has the grants, ``elicitation`` the answered questions, and
+    # ``decline`` the refusals that send the decision.
     "COMMAND_DECISIONS": {
         "accept": SentDecision(approval=(Once,), why="It allows this one command."),
         "acceptForSession": SentDecision(

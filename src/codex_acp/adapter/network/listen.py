@@ -82,8 +82,8 @@ class Address:
         except ValueError:
             return False
 
-    def bound_to(self, port: int) -> str:
-        """Return the URL with the port that the system has chosen."""
+    def url_at(self, port: int) -> str:
+        """Return the URL with ``port``, which the system has chosen if the address has port 0."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{self.scheme}://{host}:{port}{self.path}"
 
@@ -96,7 +96,9 @@ class NetworkOptions:
     tokens: Tokens
     limits: Limits = field(default_factory=Limits)
     origins: tuple[str, ...] = ()
+    """Values of ``Origin`` that are accepted: the sites whose web pages may connect."""
     hosts: tuple[str, ...] = ()
+    """Values of ``Host`` that are accepted, besides IP addresses and localhost."""
     certificate: str | None = None
     key: str | None = None
     shared: bool = True
@@ -127,7 +129,7 @@ class NetworkOptions:
             if not self.tokens.needed:
                 raise MisuseError("--no-token is for loopback addresses only")
         if (self.certificate is not None) != address.has_tls:
-            msg = "wss:// and https:// need --tls-cert and --tls-key, and these need one of them"
+            msg = "use --tls-cert and --tls-key with wss:// or https://, and only with them"
             raise MisuseError(msg)
         if self.certificate is None:
             return None
@@ -152,22 +154,24 @@ def run_network(
 ) -> int:
     """Serve until a signal comes; return the exit code. ``say`` is called with the server's URL.
 
-    ``spawned`` is a Codex that was started already. Raises MisuseError for options that do not go
-    together, TransportError if it cannot listen."""
+    ``spawned`` is a Codex that was started already, or the error of its start. Raises MisuseError
+    for options that do not go together, TransportError if it cannot listen."""
     tls = options.check()
 
     async def main() -> int:
-        loop, ending = asyncio.get_running_loop(), prepare_loop()
-        unused = [spawned]
-        lock = asyncio.Lock()
+        loop = asyncio.get_running_loop()
+        end_signal = prepare_loop()
+        unused = [spawned]  # for the first app-server
+        launch_lock = asyncio.Lock()  # one app-server starts after the other
 
         def new_app_server() -> AppServer:
             child = unused.pop() if unused else None
-            server = AppServer(launch, child, lock=lock, defaults=options.defaults)
+            server = AppServer(launch, child, lock=launch_lock, defaults=options.defaults)
+            # Codex runs no command yet whose processes could become orphans.
             server.before_use = lambda: adopt_orphans(loop)
             return server
 
-        await listen(options, new_app_server, transcript, say, tls, ending)
+        await listen(options, new_app_server, transcript, say, tls, end_signal)
         return 0
 
     return run_loop(main())
@@ -189,16 +193,16 @@ async def listen(
     bound = _bound(options.address)
     try:
         async with anyio.create_task_group() as tasks:
-            hub = Hub(
+            hub = Hub(  # has all connections, their Codex and their sessions
                 new_app_server,
-                tasks.start_soon,
-                options.tokens,
-                owners,
-                options.limits,
-                transcript,
+                spawn=tasks.start_soon,
+                tokens=options.tokens,
+                owners=owners,
+                limits=options.limits,
+                transcript=transcript,
                 shared=options.shared,
                 versions=options.versions,
-                when_loaded=start_garbage_collection,
+                when_loaded=start_garbage_collection,  # when an agent has loaded its models
             )
             access = AccessControl(
                 options.address.path,
@@ -209,7 +213,7 @@ async def listen(
             )
             try:
                 async with network_server(hub, access, bound, tls, http=options.address.is_http):
-                    url = options.address.bound_to(bound.getsockname()[1])
+                    url = options.address.url_at(bound.getsockname()[1])
                     say(url)
                     if options.shared:
                         hub.agent()  # starts Codex before the first client comes
@@ -240,6 +244,6 @@ def _bound(address: Address) -> socket.socket:
             sock.close()
             raise
     except OSError as error:
-        message = f"cannot listen at {address.bound_to(address.port)}: {error.strerror or error}"
+        message = f"cannot listen at {address.url_at(address.port)}: {error.strerror or error}"
         raise TransportError(message) from error
     return sock
