@@ -25,7 +25,10 @@ if TYPE_CHECKING:
 
     from codex_acp.codex._generated.models import Thread as ThreadInfo
     from codex_acp.codex._generated.notifications import ServerNotification
-    from codex_acp.codex.approvals.policies import Policy, StartedThread
+    from codex_acp.codex.approvals.policies import Policy
+
+    # The answer that opens a thread has the thread's settings.
+    from codex_acp.codex.approvals.policies import StartedThread as Settings
     from codex_acp.codex.client import ClientSettings
     from codex_acp.codex.connection.launch import LaunchOptions
     from codex_acp.codex.loop_thread import LoopThread
@@ -242,7 +245,7 @@ class Thread:
         return self.thread.info
 
     @property
-    def settings(self) -> StartedThread:
+    def settings(self) -> Settings:
         """Return the settings of the thread, as `codex_acp.codex.Thread.settings` does."""
         return self.thread.settings
 

@@ -60,7 +60,7 @@ async def let_go(codex: AppServerConnection, thread_id: str) -> None:
     """Unsubscribe from a thread, and wait until Codex has unloaded it, `UNLOAD_SECONDS` at most.
     Then another process may write the thread. Raises as `AppServerConnection.call_raw` does."""
     unloaded = AwaitedNotification(CLOSED, thread_id)
-    codex.subscribe_all(unloaded, frozenset({CLOSED}))
+    codex.subscribe_all(unloaded, frozenset({CLOSED}))  # of all threads: it looks for its own
     try:
         result = await codex.call_raw("thread/unsubscribe", {"threadId": thread_id})
         # An older Codex knows no `UNLOAD_AT_ONCE`: its delay is too long to wait for.

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from typing_extensions import TypeVar
 
     from codex_acp.codex._generated.models import Thread as ThreadInfo
-    from codex_acp.codex.approvals.policies import Policy, StartedThread
+    from codex_acp.codex.approvals.policies import Policy
+    from codex_acp.codex.approvals.policies import StartedThread as Settings
     from codex_acp.codex.threads.options import Input
     from codex_acp.codex.threads.results import RunResult
     from codex_acp.codex.threads.thread_services import ThreadServices
@@ -49,7 +50,7 @@ class Thread:
         self._info = info
         self._opened_by = opened_by
         """The method that opened the thread, and Codex's answer."""
-        self._settings: StartedThread | None = None
+        self._settings: Settings | None = None
         self.id = thread_id
         """The thread's id, for `Threads.resume`."""
 
@@ -70,7 +71,7 @@ class Thread:
         return cast("ThreadInfo", self._info)
 
     @property
-    def settings(self) -> StartedThread:
+    def settings(self) -> Settings:
         """Return the settings that Codex loaded the thread with: model, directory, sandbox, policy.
 
         Raises MisuseError if this object did not start, resume or fork the thread.
@@ -79,7 +80,7 @@ class Thread:
             if self._opened_by is None:
                 raise MisuseError(f"thread {self.id} was not loaded here; resume() it first")
             self._settings = self._client.decode_result(*self._opened_by)
-        return cast("StartedThread", self._settings)
+        return cast("Settings", self._settings)
 
     # Turns.
 
