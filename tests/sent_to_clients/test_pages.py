@@ -34,7 +34,7 @@ def named(conversations: tuple[Conversation, ...]) -> list[Any]:
 
 
 @pytest.mark.parametrize("conversation", named(ALL))
-async def test_what_a_client_is_sent_is_what_the_page_says(
+async def test_what_a_client_is_sent_is_what_the_golden_page_says(
     conversation: Conversation, tmp_path: Path
 ) -> None:
     (tmp_path / "1").mkdir()
