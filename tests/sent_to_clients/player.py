@@ -92,9 +92,9 @@ def _still(clock: _Clock) -> Iterator[None]:
             lambda: SimpleNamespace(hex=f"said-{next(others)}"),
         ),
         patch("codex_acp.adapter.ordered_steps.start_thread", lambda work: work()),
-        patch("codex_acp.adapter.sessions.git_consent.in_thread", _at_once),
-        patch("codex_acp.adapter.files.in_thread", _at_once),
-        patch("codex_acp.adapter.slash_commands.in_thread", _at_once),
+        patch("codex_acp.adapter.sessions.git_consent.in_worker_thread", _at_once),
+        patch("codex_acp.adapter.files.in_worker_thread", _at_once),
+        patch("codex_acp.adapter.slash_commands.in_worker_thread", _at_once),
     ):
         yield
 

@@ -54,7 +54,7 @@ def test_the_chunks_make_no_difference(cuts: list[int]) -> None:
 def test_it_is_known_whether_an_event_is_whole(data: bytes, inside: bool) -> None:
     stream = EventStream(100)
     stream.feed(data)
-    assert stream.inside is inside
+    assert stream.has_unfinished_event is inside
 
 
 @pytest.mark.attack("agent")
@@ -101,7 +101,7 @@ def test_signs_of_life_between_messages_are_counted_from_the_last_message(
 ) -> None:
     monkeypatch.setattr(http_requests, "MAX_IDLE_BYTES", 10)
     stream = EventStream(100)
-    assert not stream.commented
+    assert not stream.has_keep_alive
     for _ in range(10):
         assert stream.feed(b":\n\n:\n\ndata: 1\n\n") == [b"1"]
-    assert stream.commented
+    assert stream.has_keep_alive

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from codex_acp._files import read_at_most, read_regular
 from codex_acp._record import NamedTuple
-from codex_acp.adapter.side_tasks import in_thread
+from codex_acp.adapter.side_tasks import in_worker_thread
 from codex_acp.codex.approvals.real_paths import look_at
 
 if TYPE_CHECKING:
@@ -110,4 +110,4 @@ async def read_files(paths: Iterable[str], limit: int) -> dict[str, bytes]:
                 found[path] = read_regular(path, limit)
         return found
 
-    return await in_thread(read_all) if wanted else {}
+    return await in_worker_thread(read_all) if wanted else {}

@@ -1,6 +1,6 @@
 """Run tasks that no request waits for, and blocking functions in threads.
 
-`in_thread` makes a thread for each call: to import anyio for its threads would cost start-up time,
+`in_worker_thread` makes a thread for each call: to import anyio for its threads would cost start-up time,
 and the end of the program would wait for the event loop's own threads.
 """
 
@@ -78,7 +78,7 @@ def guarded(spawn: Spawn) -> Spawn:
     return spawn_guarded
 
 
-async def in_thread(function: Callable[[], T]) -> T:
+async def in_worker_thread(function: Callable[[], T]) -> T:
     """Run ``function`` in a thread; return its value or raise its error. If the caller is
     cancelled, the thread runs on."""
     outcome: Future[T] = Future()

@@ -13,7 +13,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from codex_acp.adapter.side_tasks import in_thread
+from codex_acp.adapter.side_tasks import in_worker_thread
 from codex_acp.codex._generated import models
 from codex_acp.errors import CodexAcpError
 from codex_acp.mapping import commands
@@ -71,7 +71,7 @@ class SessionCommands:
     async def _read(self) -> CommandsChanged:
         app_server = self._access.codex().server
         folder = Path(app_server.codex_home) / "prompts"
-        prompts = await in_thread(lambda: _read_user_prompts(folder))
+        prompts = await in_worker_thread(lambda: _read_user_prompts(folder))
         self._prompt_files = {prompt.name: prompt for prompt in prompts}
         try:
             entries = await self._skill_entries()

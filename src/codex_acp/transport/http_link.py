@@ -115,7 +115,7 @@ class HttpLink(MessageLink):
             connection_id = answer.headers.get(CONNECTION_ID)
             answered = self._routes.is_answer(answer.body, message.request_id)
             if answer.status in (401, 403) or not answered:
-                raise ConnectionClosed(self._peer.answered(answer.status, answer.text))
+                raise ConnectionClosed(self._peer.answered_text(answer.status, answer.text))
             if connection_id is not None:
                 self._headers = {CONNECTION_ID: connection_id}
                 self._connected = True
@@ -152,7 +152,7 @@ class HttpLink(MessageLink):
         if 200 <= answer.status < 300:
             return
         if answer.status in (401, 403):
-            raise ConnectionClosed(self._peer.answered(answer.status, answer.text))
+            raise ConnectionClosed(self._peer.answered_text(answer.status, answer.text))
         why = f"{self._name} did not take it: {answer.status} {answer.text[:200]}"
         if message.request_id is None:
             raise ConnectionClosed(why)
@@ -196,7 +196,7 @@ class HttpLink(MessageLink):
     async def _read_stream(self, stream: HttpStream, session: str | None) -> None:
         """Deliver a stream until it ends for good; then end the connection or fail its requests."""
         try:
-            async with self._requests.client() as client:
+            async with self._requests.new_client() as client:
                 reason = await stream.run(client)
         except TransportError as failed:
             self._lose(failed)

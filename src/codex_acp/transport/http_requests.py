@@ -1,7 +1,7 @@
 """Make the HTTP requests of one ACP connection, within limits: POST, event streams and DELETE.
 
 Owns the token, cookies, proxies, redirects and the limits of an answer. A stream that the server
-ends in order is opened again: the server keeps the events in between. A stream that breaks off ends
+ends cleanly is opened again: the server keeps the events in between. A stream that breaks off ends
 the connection, because its lost events are not replayed. Must not know what the messages are. Loads
 the package ``httpx`` when it is needed.
 """
@@ -40,10 +40,11 @@ if TYPE_CHECKING:
 
 
 ANSWER_SECONDS: Final = 60.0
-"""Seconds for a whole answer other than a stream: the first one waits for ``initialize``."""
+"""Seconds in which an answer that is no stream must be complete; the first has the agent's answer
+to ``initialize``."""
 
-SLOWEST_BYTES: Final = 64 * 1024
-"""Bytes of a message for each of which a second is added to `ANSWER_SECONDS`."""
+BYTES_PER_EXTRA_SECOND: Final = 64 * 1024
+"""A second is added to `ANSWER_SECONDS` for each 64 KiB of a message."""
 
 ERROR_TEXT_BYTES: Final = 8 * 1024
 """Bytes that are read of an error's text."""
@@ -88,12 +89,12 @@ class Refused(Exception):
 
 
 class HttpRequests:
-    """Makes requests to ``url``. A function as ``token`` is called at first, and again if the token
-    is refused.
+    """Makes requests to ``url``. If ``token`` is a function, it is called now, and again if the
+    token is refused.
 
-    ConnectionClosed ends the connection: for an answer above ``limit`` bytes; for a redirect, which
-    would carry token and messages elsewhere; for a compressed body, which may be of any size; and
-    for every other failure that a method does not name.
+    Methods raise ConnectionClosed, after which the connection is over: for an answer above
+    ``limit`` bytes; for a redirect, which would carry token and messages elsewhere; for a
+    compressed body, which may be of any size; and for every failure that a method does not name.
     """
 
     def __init__(self, url: str, peer: RemotePeer, limit: int, token: Token | None) -> None:
@@ -102,13 +103,13 @@ class HttpRequests:
         self.limit: int = limit
         self._token = token
         self._current_token = current_token(token)
-        self._only_http2 = False  # even without TLS
+        self._only_http2 = False  # True: the server speaks HTTP/2 without TLS, see `first_post`
         self._secure = url.startswith("https:")
         # Without TLS there is nothing to verify: do not load the trusted certificates.
         plain = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         self._context = ssl.create_default_context() if self._secure else plain
         self._cookies = CookieJar()
-        self._poster = self.client()
+        self._poster = self.new_client()
 
     async def post(self, line: bytes, headers: Mapping[str, str]) -> HttpAnswer:
         headers = {**headers, "Content-Type": JSON, "Accept": JSON}
@@ -125,10 +126,10 @@ class HttpRequests:
                 raise
             self._only_http2 = True
             await self._poster.aclose()
-            self._poster = self.client()
+            self._poster = self.new_client()
             try:
                 return await self.post(line, {})
-            except ConnectionClosed:
+            except ConnectionClosed:  # the server speaks neither: report the more usual protocol
                 raise failed from failed.__cause__
 
     async def delete(self, headers: Mapping[str, str]) -> HttpAnswer:
@@ -145,7 +146,7 @@ class HttpRequests:
                 raise Refused(await self._read_answer(response))
             kind = response.headers.get("Content-Type", "").partition(";")[0].strip().lower()
             if kind != EVENT_STREAM:
-                what = self.peer.answered(200, f"{kind or 'nothing'} in place of a stream")
+                what = self.peer.answered_text(200, f"{kind or 'nothing'} in place of a stream")
                 raise ConnectionClosed(what)
             yield self._chunks(response)
 
@@ -155,7 +156,7 @@ class HttpRequests:
     async def _request(
         self, method: str, headers: Mapping[str, str], line: bytes | None
     ) -> HttpAnswer:
-        seconds = ANSWER_SECONDS + len(line or b"") / SLOWEST_BYTES
+        seconds = ANSWER_SECONDS + len(line or b"") / BYTES_PER_EXTRA_SECOND
         try:
             async with (
                 asyncio.timeout(seconds),
@@ -181,7 +182,7 @@ class HttpRequests:
                     sent["Authorization"] = f"Bearer {self._current_token}"
                 async with client.stream(method, self._url, headers=sent, content=line) as response:
                     self._check(response)
-                    if response.status_code != 401 or is_last or not self._has_another_token():
+                    if response.status_code != 401 or is_last or not self._renew_token():
                         yield response
                         return
         except ConnectError as failed:
@@ -194,7 +195,8 @@ class HttpRequests:
         """The token, and values of the URL that may be tokens."""
         return (self._current_token, *secrets_of_query(self._url))
 
-    def _has_another_token(self) -> bool:
+    def _renew_token(self) -> bool:
+        """Ask for the token again; return whether it is another one now."""
         before = self._current_token
         self._current_token = current_token(self._token)
         return self._current_token != before
@@ -203,7 +205,7 @@ class HttpRequests:
         """Raise ConnectionClosed for a redirect, a compressed body, or too many cookies."""
         if response.has_redirect_location:
             target = without_secrets(response.headers.get("Location", ""), self._secrets)
-            raise ConnectionClosed(self.peer.answered(response.status_code, "", target))
+            raise ConnectionClosed(self.peer.answered_text(response.status_code, "", target=target))
         encoding = response.headers.get("Content-Encoding", "identity").strip().lower()
         if encoding not in ("", "identity"):
             what = f"{self.peer.name} compressed its answer ({encoding[:40]}), unasked"
@@ -236,17 +238,19 @@ class HttpRequests:
         except HTTPError as failed:
             raise ConnectionClosed(self._why(failed)) from failed
 
-    def client(self) -> AsyncClient:
-        """Return a client, which the caller closes. Each stream has its own: on one HTTP/2
+    def new_client(self) -> AsyncClient:
+        """Make a client, which the caller closes. Each stream has its own: on one HTTP/2
         connection, httpx lets readers block each other."""
         from httpx import AsyncClient, AsyncHTTPTransport, Limits, Timeout
 
+        # Only a TLS URL of another machine goes through a proxy, which then cannot read it.
+        proxy = _proxy(urlsplit(self._url).hostname or "") if self._secure else None
         transport = AsyncHTTPTransport(
             verify=self._context,
             http1=not self._only_http2,
             http2=self._secure or self._only_http2,
             limits=Limits(keepalive_expiry=IDLE_SECONDS),
-            proxy=_proxy(urlsplit(self._url).hostname or "") if self._secure else None,
+            proxy=proxy,
             socket_options=[(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1), *KEEPALIVE],
         )
         return AsyncClient(
@@ -262,9 +266,10 @@ class HttpRequests:
         from httpx import ConnectError, ConnectTimeout, RemoteProtocolError
 
         if isinstance(failed, ConnectTimeout):
-            return self.peer.silent()
+            return self.peer.silent_text()
         if isinstance(failed, ConnectError):
-            return self.peer.unreachable(failed)
+            return self.peer.unreachable_text(failed)
+        # httpx raises RemoteProtocolError also for a server that hangs up before it answers.
         if isinstance(failed, RemoteProtocolError) and "disconnected" not in str(failed):
             return f"{self.peer.name} broke HTTP: {without_secrets(failed, self._secrets)}"
         why = without_secrets(failed, self._secrets) or type(failed).__name__
@@ -289,7 +294,7 @@ SILENT_SECONDS: Final = 60.0
 GONE: Final = (404, 410)
 """Status of an answer about a connection or session that the server no longer knows."""
 BUSY: Final = (409, 425, 429, 503)
-"""Status of a refusal that may end soon: the stream before may not be closed yet."""
+"""Status of a refusal that may end soon, as while the server still closes the previous stream."""
 
 
 class HttpStream:
@@ -297,7 +302,7 @@ class HttpStream:
     reading waits until it returns."""
 
     task: Task[None]
-    """The task that reads the stream; set by `HttpLink`."""
+    """The task in which `HttpLink` has the stream read; it cancels the task of a closed session."""
 
     def __init__(
         self,
@@ -331,7 +336,7 @@ class HttpStream:
                 if answer.status in GONE:
                     return f"{answer.status} {answer.text}"
                 if answer.status not in BUSY or failures + 1 >= len(PAUSES):
-                    why = self._peer.answered(answer.status, answer.text)
+                    why = self._peer.answered_text(answer.status, answer.text)
                     raise ConnectionClosed(why) from None
             except NotReached:  # no event can be lost
                 if failures + 1 >= len(PAUSES):
@@ -348,7 +353,7 @@ class HttpStream:
         return not self._taking and monotonic() - self._received_at >= seconds
 
     async def _read(self, client: AsyncClient) -> bool:
-        """Read until the server ends the stream in order; return whether a message came."""
+        """Read until the server ends the stream cleanly; return whether a message came."""
         got_message = False
         events = EventStream(self._requests.limit)
         async with self._requests.stream(client, self._headers) as chunks:
@@ -356,7 +361,7 @@ class HttpStream:
             self.answered.set()
             while True:
                 try:
-                    async with asyncio.timeout(SILENT_SECONDS if events.commented else None):
+                    async with asyncio.timeout(SILENT_SECONDS if events.has_keep_alive else None):
                         chunk = await anext(chunks, None)
                 except TimeoutError:
                     raise ConnectionClosed(
@@ -374,7 +379,7 @@ class HttpStream:
                     got_message = self._taking = True
                     await self._take(messages)
                     self._taking = False
-        if events.inside:
+        if events.has_unfinished_event:
             raise ConnectionClosed(f"{self._peer.name} broke off in the middle of a message")
         return got_message
 
@@ -397,27 +402,29 @@ class EventStream:
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
-        self._line = bytearray()  # the unfinished line; its beginning, if `_is_unused`
+        self._line = (
+            bytearray()
+        )  # the unfinished line; if `_is_unused`, only its first `FIELD_BYTES`
         self._data = bytearray()  # of the unfinished event
         self._idle = 0  # bytes of comments and unused fields since the last event
         self._after_return = False  # the last chunk ended with CR, perhaps one of CR LF
         self._first = True  # the first line may begin with a byte order mark
-        self.commented: bool = False
+        self.has_keep_alive: bool = False
         """Whether a comment or an unused field has come."""
 
     @property
-    def inside(self) -> bool:
+    def has_unfinished_event(self) -> bool:
         """Whether an event has begun that has not ended."""
         has_line = self._line.lstrip(BYTE_ORDER_MARK) and not self._is_unused
         return bool(self._data or has_line)
 
     def feed(self, chunk: bytes) -> list[bytes]:
         """Parse a chunk; return the data of the events that it completes. Raises EventTooLarge."""
+        if not chunk:
+            return []
         if b"\r" in chunk or self._after_return:
-            if self._after_return and chunk.startswith(b"\n"):
-                chunk = chunk[1:]
-            elif not chunk:
-                return []
+            if self._after_return:
+                chunk = chunk.removeprefix(b"\n")  # the LF of a CR LF that two chunks share
             self._after_return = chunk.endswith(b"\r")
             chunk = chunk.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
         events: list[bytes] = []
@@ -441,6 +448,7 @@ class EventStream:
         if self._is_unused:
             self._count_idle(len(self._line) - FIELD_BYTES)
             del self._line[FIELD_BYTES:]
+        # The mark, ``data:`` and a space are no data; `_end_line` counts exactly.
         elif len(self._line) + len(self._data) > self._limit + FIELD_BYTES + len(b" "):
             self._refuse()
 
@@ -465,7 +473,7 @@ class EventStream:
             self._count_idle(len(line) + 1)
 
     def _count_idle(self, size: int) -> None:
-        self.commented = True
+        self.has_keep_alive = True
         self._idle += size
         if self._idle > MAX_IDLE_BYTES:
             message = f"sent more than {MAX_IDLE_BYTES} bytes of comments with no message"

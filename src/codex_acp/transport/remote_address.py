@@ -106,8 +106,8 @@ class RemotePeer:
     kind: str = "app-server"
     token_hint: str = "see its --ws-auth"
 
-    def answered(self, status: int, text: str, target: str | None = None) -> str:
-        """Return the error about a refusal, or about a redirect to ``target``."""
+    def answered_text(self, status: int, text: str, target: str | None = None) -> str:
+        """Return the text of an error about a refusal, or about a redirect to ``target``."""
         what = f"{status} {text[:_SHOWN].strip()}".strip()
         if target is not None:
             what += f" and points to {target[:_SHOWN]!r}: connect there if you trust it"
@@ -115,11 +115,11 @@ class RemotePeer:
             return f"{self.name} refused the token: {what}; {self.token_hint}"
         return f"{self.name} is no {self.kind}: it answered {what}"
 
-    def unreachable(self, error: object) -> str:
+    def unreachable_text(self, error: object) -> str:
         why = getattr(error, "strerror", None) or without_secrets(error, ())
         if "WRONG_VERSION_NUMBER" in str(error):
             why = "it speaks no TLS; http:// or ws:// may be meant"
         return f"nobody can be reached at {self.name}: {why}"
 
-    def silent(self) -> str:
+    def silent_text(self) -> str:
         return f"{self.name} did not answer within {CONNECT_SECONDS:g} s"

@@ -189,11 +189,11 @@ class WebSocketLink(WebSocketMessages):
             target = response.headers.get("Location")
             target = None if target is None else without_secrets(target, secrets)
             text = without_secrets(text, secrets)
-            return self._peer.answered(response.status_code, text, target)
+            return self._peer.answered_text(response.status_code, text, target)
         if isinstance(failed, TimeoutError):
-            return self._peer.silent()
+            return self._peer.silent_text()
         if isinstance(failed, OSError):
-            return self._peer.unreachable(failed)
+            return self._peer.unreachable_text(failed)
         if isinstance(failed, WebSocketException):
             return f"{self._name} is no {self._peer.kind}: {without_secrets(failed, secrets)}"
         why = f"{type(failed).__name__}: {without_secrets(failed, secrets)}"

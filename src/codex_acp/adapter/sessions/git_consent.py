@@ -14,7 +14,7 @@ from weakref import WeakValueDictionary
 
 from codex_acp._last_ones import LastOnes
 from codex_acp.adapter.sessions.model_route import configuration
-from codex_acp.adapter.side_tasks import in_thread
+from codex_acp.adapter.side_tasks import in_worker_thread
 from codex_acp.errors import CodexAcpError, RpcError
 from codex_acp.jsonrpc.message import INVALID_REQUEST
 
@@ -55,7 +55,7 @@ class GitConsent:
             await asyncio.sleep(0)  # the calls made beside this one are written before the import
             from codex_acp.codex.threads.git_programs import look_within
 
-            look = self._looks[directory] = await look_within(directory, in_thread)
+            look = self._looks[directory] = await look_within(directory, in_worker_thread)
         return self._filter(directory, look.programs)
 
     async def ensure(

@@ -160,9 +160,9 @@ class SessionOpener:
         try:
             return await self._begin(codex, setup, config_read, session_id)
         except RpcError as error:
-            from codex_acp.adapter.sessions.stored_threads import check_usable
+            from codex_acp.adapter.sessions.stored_threads import explain_refusal
 
-            thread = await check_usable(codex, session_id, error)
+            thread = await explain_refusal(codex, session_id, error)
             if not self.route.note_earlier_gateway(thread):
                 raise
             return await self._begin(codex, setup, config_read, session_id)
@@ -433,7 +433,7 @@ class SessionOpener:
                 from codex_acp.adapter.sessions import stored_threads
 
                 await stored_threads.raise_if_open_elsewhere(codex, session_id, error)
-                thread = await stored_threads.check_usable(codex, session_id, failure)
+                thread = await stored_threads.explain_refusal(codex, session_id, failure)
                 if self.route.note_earlier_gateway(thread):
                     return await self._resume(codex, session_id, setup)
             raise failure from error

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 
 async def stored_thread(codex: AppServerConnection, session_id: str) -> dict[str, JsonValue] | None:
-    """Return a thread that Codex has stored, without turns, or None. Raises TransportError."""
+    """Return a thread that Codex has stored, without turns; an empty object if the reply has none;
+    None if Codex refuses. Raises TransportError or NotAnswered."""
     try:
         result = await codex.call_raw("thread/read", {"threadId": session_id})
     except ErrorReply:
@@ -35,10 +36,10 @@ async def may_exist(codex: AppServerConnection, session_id: str) -> bool:
         return True
 
 
-async def check_usable(
+async def explain_refusal(
     codex: AppServerConnection, session_id: str, error: RpcError
 ) -> dict[str, JsonValue] | None:
-    """Find the reason for ``error``, with which Codex refused a thread: its code tells nothing.
+    """Raise the reason why Codex refused a thread with ``error``, whose code does not tell it.
 
     Raises RpcError -32002 if Codex has no such thread, -32600 if the thread is in the archive;
     else returns the thread, or None if Codex does not answer.
@@ -59,11 +60,12 @@ async def check_usable(
 async def raise_if_open_elsewhere(
     codex: AppServerConnection, session_id: str, error: CodexAcpError
 ) -> None:
-    """Raise RpcError -32600 with the process that has the thread open, if ``error`` means that."""
+    """Raise RpcError -32600 with the name of the process that has the thread open, if ``error``
+    says that another process has."""
     if not is_open_elsewhere(error):
         return
-    from codex_acp.adapter.side_tasks import in_thread
+    from codex_acp.adapter.side_tasks import in_worker_thread
     from codex_acp.codex.connection.thread_peers import writer_of
 
     home = codex.server.codex_home
-    raise open_elsewhere(session_id, await in_thread(lambda: writer_of(home, session_id)))
+    raise open_elsewhere(session_id, await in_worker_thread(lambda: writer_of(home, session_id)))

@@ -87,15 +87,15 @@ def look(directory: str) -> Look:
 
 
 async def look_within(
-    directory: str, in_thread: Callable[[Callable[[], Look]], Awaitable[Look]]
+    directory: str, in_worker_thread: Callable[[Callable[[], Look]], Awaitable[Look]]
 ) -> Look:
-    """Call `look` by ``in_thread``, `LOOK_SECONDS` at most. If that fails, the result has the whole
-    ``.git`` as unreadable, and is never current."""
+    """Call `look` by ``in_worker_thread``, `LOOK_SECONDS` at most. If that fails, the result has
+    the whole ``.git`` as unreadable, and is never current."""
     import asyncio  # `look` alone does not need it
 
     try:
         async with asyncio.timeout(LOOK_SECONDS):
-            return await in_thread(lambda: look(directory))
+            return await in_worker_thread(lambda: look(directory))
     except Exception as error:  # noqa: BLE001 - an unreadable directory could name any program
         why = "it cannot be read in time" if isinstance(error, TimeoutError) else repr(error)
         git = os.path.join(directory, ".git")
