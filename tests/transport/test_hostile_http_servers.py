@@ -122,6 +122,25 @@ async def test_a_hostile_stream_ends_the_link(
         assert said in await both.receiver.end()
 
 
+async def test_a_stream_that_is_refused_slowly_is_not_asked_for_without_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(http_requests, "PAUSES", (0.0,) * 5)
+    monkeypatch.setattr(http_requests, "LASTING_SECONDS", 0.0)  # each refusal takes longer
+    refusals = 0
+
+    async def special(request: Request) -> bool:
+        nonlocal refusals
+        if request.method == "GET":
+            refusals += 1
+            await request.write(answer(503, b"later"))
+        return request.method == "GET"
+
+    async with joined(special, message_limit=LIMIT) as both:
+        assert "503 later" in await both.receiver.end()
+    assert refusals == 5
+
+
 async def body_without_end(request: Request) -> None:
     await request.write(head(200, Content_Type="application/json", Transfer_Encoding="chunked"))
     await forever(request, chunk(b"x" * 10_000))

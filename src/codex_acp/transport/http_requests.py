@@ -324,28 +324,28 @@ class HttpStream:
     async def run(self, client: AsyncClient) -> str:
         """Read the stream until the server no longer knows it; return the server's words. Raises
         ConnectionClosed."""
-        failures = 0
+        failures = 0  # in a row
         while True:
             begun = monotonic()
-            got_message = False
+            was_useful = False
             try:
                 got_message = await self._read(client)
+                was_useful = got_message or monotonic() - begun > LASTING_SECONDS
+                why = f"{self._peer.name} closes each stream as soon as it is opened"
+                failed = ConnectionClosed(why)
             except Refused as refused:
                 self.answered.set()
                 answer = refused.answer
                 if answer.status in GONE:
                     return f"{answer.status} {answer.text}"
-                if answer.status not in BUSY or failures + 1 >= len(PAUSES):
-                    why = self._peer.answered_text(answer.status, answer.text)
-                    raise ConnectionClosed(why) from None
-            except NotReached:  # no event can be lost
-                if failures + 1 >= len(PAUSES):
-                    raise
-            lasted = monotonic() - begun > LASTING_SECONDS
-            failures = 0 if got_message or lasted else failures + 1
+                failed = ConnectionClosed(self._peer.answered_text(answer.status, answer.text))
+                if answer.status not in BUSY:
+                    raise failed from None
+            except NotReached as not_reached:  # no event can be lost
+                failed = not_reached
+            failures = 0 if was_useful else failures + 1
             if failures >= len(PAUSES):
-                message = f"{self._peer.name} closes each stream as soon as it is opened"
-                raise ConnectionClosed(message)
+                raise failed
             await asyncio.sleep(PAUSES[failures])
 
     def quiet_for(self, seconds: float) -> bool:
