@@ -1,6 +1,6 @@
 """Let a package load its names when they are first used (PEP 562).
 
-Also `overload` without typing, and `sha256` without OpenSSL, for modules of every start.
+Also `overload` without typing, and `sha256_hex` without OpenSSL, for modules of every start.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def lazy(
     return list(module_of), load, lambda: sorted(module_of)
 
 
-def sha256(data: bytes) -> str:
+def sha256_hex(data: bytes) -> str:
     """Return the SHA-256 in hex, without OpenSSL, which takes 4 ms to load."""
     for module in ("_sha2", "_sha256"):  # since Python 3.12; before
         try:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from codex_acp._lazy import sha256
+from codex_acp._lazy import sha256_hex
 from codex_acp.adapter.load_ahead import FOR_A_PROMPT, LATER
 from codex_acp.testing import AppServerScript, ScriptedCodex
 
@@ -98,8 +98,8 @@ def test_a_server_of_websockets_alone_loads_nothing_of_http() -> None:
 
 
 def test_a_digest_of_the_start_is_that_of_hashlib() -> None:
-    assert sha256(b"text") == hashlib.sha256(b"text").hexdigest()
-    assert "_hashlib" not in _loaded("from codex_acp._lazy import sha256\nsha256(b'text')")
+    assert sha256_hex(b"text") == hashlib.sha256(b"text").hexdigest()
+    assert "_hashlib" not in _loaded("from codex_acp._lazy import sha256_hex\nsha256_hex(b'text')")
 
 
 AT_EACH_ANSWER = """

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from codex_acp._record import replace
 from codex_acp.acp._generated.v1.calls import AgentCalls
 from codex_acp.acp.capabilities import answered_version
-from codex_acp.acp.dialects import Handlers, dialects
+from codex_acp.acp.dialects import AnyHandlers, dialects
 from codex_acp.acp.side import Side
 from codex_acp.errors import InvalidPayload, UnsupportedVersion
 from codex_acp.jsonrpc.message import encode_json
@@ -71,9 +71,9 @@ class ClientSide(Side, AgentCalls):
         unstable_notifications: UnstableClientNotificationHandlers | None = None,
         v2: ClientHandlers | Callable[[], ClientHandlers] | None = None,
     ) -> None:
-        v1: Handlers | None = None
+        v1: AnyHandlers | None = None
         if requests is not None and notifications is not None:
-            v1 = Handlers(requests, notifications, unstable, unstable_notifications)
+            v1 = AnyHandlers(requests, notifications, unstable, unstable_notifications)
         super().__init__(connection, dialects("client", v1, v2), on_invalid_notification)
 
     @cached_property

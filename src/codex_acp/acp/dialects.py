@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     SideName: TypeAlias = Literal["agent", "client"]
 
 
-class Handlers(NamedTuple):
+class AnyHandlers(NamedTuple):
     """Handlers of any side and version. A table of unstable handlers, even an empty one, lets the
     side use the unstable schema."""
 
@@ -102,7 +102,7 @@ class Dialect:
             model, {} if result is None else result, f"the result of {method}"
         )
 
-    def check_sent(self, method: str, info: MethodInfo, value: object) -> None:
+    def refuse_unstable(self, method: str, info: MethodInfo, value: object) -> None:
         """Raise MisuseError if a stable side is about to send anything unstable."""
         if not self.is_stable:
             return
@@ -121,26 +121,26 @@ class Dialect:
 
 def dialects(
     side: SideName,
-    v1: Handlers | Callable[[], Handlers] | None,
+    v1: AnyHandlers | Callable[[], AnyHandlers] | None,
     v2: V2 | Callable[[], V2] | None,
 ) -> dict[int, Callable[[], Dialect]]:
     """Map each version to a function that returns its dialect. The dialect of given handlers is
     made now; a function that returns handlers is called later. Raises MisuseError."""
 
     def maker(
-        version: int, handlers: Handlers | V2 | Callable[[], Handlers | V2]
+        version: int, handlers: AnyHandlers | V2 | Callable[[], AnyHandlers | V2]
     ) -> Callable[[], Dialect]:
         """Return the function that returns the dialect of one version."""
         if isinstance(handlers, tuple):
-            made = dialect(version, side, Handlers(*handlers))
+            made = dialect(version, side, AnyHandlers(*handlers))
             return lambda: made
-        return lambda: dialect(version, side, Handlers(*handlers()))
+        return lambda: dialect(version, side, AnyHandlers(*handlers()))
 
     given = {version: handlers for version, handlers in ((1, v1), (2, v2)) if handlers is not None}
     return {version: maker(version, handlers) for version, handlers in given.items()}
 
 
-def dialect(version: int, side: SideName, handlers: Handlers) -> Dialect:
+def dialect(version: int, side: SideName, handlers: AnyHandlers) -> Dialect:
     """Return the dialect of ``version`` with ``handlers``. Raises MisuseError if a table of
     handlers lacks a row or has a row too many: a program may not use a type checker."""
     registry: Any = import_module(f"codex_acp.acp._generated.v{version}.methods")

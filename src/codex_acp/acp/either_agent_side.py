@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from codex_acp.acp._generated.v2.calls import ClientCalls as ClientCallsV2
-    from codex_acp.acp.dialects import AgentHandlers, Handlers
+    from codex_acp.acp.dialects import AgentHandlers, AnyHandlers
     from codex_acp.acp.side import InvalidNotificationCallback
     from codex_acp.jsonrpc.message import EncodedJson, Notification
     from codex_acp.transport.connection import Connection, Responder
@@ -29,13 +29,13 @@ logger = logging.getLogger(__name__)
 
 
 class EitherAgentSide(Side):
-    """An ACP agent. ``v1`` and ``v2`` are the handlers of a version, or functions that return them
-    when a client speaks that version; see `AgentSide`."""
+    """An ACP agent that speaks either version. ``v1`` and ``v2`` are the handlers of a version, or
+    functions that return them when a client speaks that version; see `AgentSide`."""
 
     def __init__(
         self,
         connection: Connection,
-        v1: Handlers | Callable[[], Handlers] | None,
+        v1: AnyHandlers | Callable[[], AnyHandlers] | None,
         v2: AgentHandlers | Callable[[], AgentHandlers] | None,
         on_invalid_notification: InvalidNotificationCallback | None = None,
     ) -> None:
@@ -66,7 +66,7 @@ class EitherAgentSide(Side):
             params = initialize_params(request.params, chosen)
             super().on_request(Request(request.id, request.method, params), responder)
             if not responder.settled:
-                # Set before `initialize` has run: requests that came in the same read run after it.
+                # Requests that came in the same read are checked before `initialize` is answered.
                 self._version = chosen
         elif self._version is None:
             refusal = f"{request.method} was sent before initialize"
@@ -76,8 +76,9 @@ class EitherAgentSide(Side):
             super().on_request(request, responder)
 
     def _check_repeated(self, current: int, chosen: int) -> None:
-        """Raise RpcError if ``initialize`` may not be sent again. ``current`` is the version of the
-        first request, ``chosen`` that of the repeated request."""
+        """Raise RpcError if ``initialize`` may not be sent again: in version 1 never, later until
+        the first other request, but not while an `initialize` runs. ``current`` is the version of
+        the first request, ``chosen`` that of the repeated request."""
         if current == 1 or self._is_in_use or not self._initialized:
             again = "before any other request" if current > 1 else "once per connection"
             raise RpcError(INVALID_REQUEST, f"initialize was sent before; it is allowed {again}")
@@ -93,7 +94,7 @@ class EitherAgentSide(Side):
             logger.debug("%s was sent before initialize and ignored", notification.method)
 
     async def close_behind(self, method: str, seconds: float) -> None:
-        """Close once the open requests of ``method`` are answered, after ``seconds`` at most."""
+        """Close after the answers of the open requests of ``method``, or after ``seconds``."""
         entries = [entry for entry in self._open.values() if entry.responder.method == method]
         tasks = {entry.task for entry in entries if entry.task is not None}
         if tasks:
@@ -105,7 +106,7 @@ class EitherAgentSide(Side):
         self.connection.notify("session/update", params)
 
     def hold(self, write: Callable[[], None]) -> None:
-        """Let ``write`` send its updates at the next `Outbox.flush`; they may grow until then."""
+        """Call ``write`` at the next `Outbox.flush`; until then, updates can be joined."""
         self.connection.outbox.hold(write)
 
     def _call_for(self, request: Request) -> Callable[[], Awaitable[object]]:
@@ -114,11 +115,12 @@ class EitherAgentSide(Side):
 
     async def _initialize(self, run: Callable[[], Awaitable[object]]) -> object:
         """Call the handler of ``initialize``; if it fails, the client may send it again."""
-        # Until the handler has answered, another `initialize` is refused.
-        is_first, self._initialized = not self._initialized, False
+        is_first = not self._initialized
+        self._initialized = False  # another `initialize` is refused until this one is answered
         try:
             result = await run()
             answered = getattr(result, "protocol_version", self._version)
+            # With handlers of one version, there was nothing to choose.
             if len(self._dialects) > 1 and answered != self._version:
                 chosen = f"but {self._version} was chosen for it"
                 raise MisuseError(f"initialize answered version {answered}, {chosen}")

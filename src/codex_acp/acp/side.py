@@ -110,8 +110,8 @@ class Side:
 
     ``Dialect.quick`` maps a method to a function that answers before the models are loaded, in a
     process just started. The function gets the raw params. It returns an async function that
-    returns the result as JSON, or None: then the typed handler answers. Order, cancellation and
-    errors are the same for quick and typed handlers.
+    returns the result as JSON. For some params it returns None: then the typed handler, which gets
+    a model, answers. Order, cancellation and errors are the same for quick and typed handlers.
     """
 
     def __init__(
@@ -128,6 +128,7 @@ class Side:
         self._dialect: Dialect | None = None
         self._version: int | None = None
         self._on_invalid_notification = on_invalid_notification
+        # By type and id: 1 and 1.0 are equal in Python, but are two ids.
         self._open: dict[tuple[type, RequestId], _OpenRequest] = {}
         self._tasks: asyncio.TaskGroup | None = None
         self._stack = AsyncExitStack()
@@ -167,7 +168,7 @@ class Side:
 
     @property
     def next_request_id(self) -> int:
-        """The id that this side's next request will have, for a record made before it is sent."""
+        """The id of this side's next request: a caller can log the request before it sends it."""
         return self.connection.outgoing.next_id
 
     @property
@@ -215,14 +216,14 @@ class Side:
         self._tasks.create_task(self._serve(entry), name=f"acp {request.method}")
 
     def on_request_again(self, request: Request) -> None:
-        """Never called: a peer of ACP may not use the id of an open request."""
+        """Never called: the connection refuses a second request with the id of an open one."""
 
     def on_notification(self, notification: Notification) -> None:
         """Queue the notification behind all messages that arrived before it."""
         self._loop.call_soon(self._handle_notification, notification)
 
     def on_batch_end(self) -> None:
-        """Do nothing: a side does not wait for the end of a batch."""
+        """Do nothing at the end of a read: a side handles each message by itself."""
 
     def on_closed(self, error: TransportError | None) -> None:
         """Cancel the handlers; the cancellations take effect after all earlier messages."""
@@ -231,7 +232,7 @@ class Side:
             entry.cancel()
         self._ended.set()
 
-    # What the generated calls call.
+    # Called by the generated methods (``acp/_generated/v1/calls.py``) and by `v2_calls`.
 
     async def _call(self, method: str, params: WireModel | Any | None) -> Any:
         """Send a request of version 1; see `call_as`."""
@@ -249,13 +250,13 @@ class Side:
         connection does not speak or an unstable method.
         """
         dialect = self._dialect_for(version)
-        dialect.check_sent(method, dialect.own_methods[method], params)
+        dialect.refuse_unstable(method, dialect.own_methods[method], params)
         return dialect.result(method, await self.connection.call(method, _encoded(params)))
 
     def notify_as(self, version: int, method: str, params: WireModel | Any | None) -> None:
         """Send a notification, unless the connection is closed. Raises MisuseError as `call_as`."""
         dialect = self._dialect_for(version)
-        dialect.check_sent(method, dialect.own_methods[method], params)
+        dialect.refuse_unstable(method, dialect.own_methods[method], params)
         self.connection.notify(method, _encoded(params))
 
     def _dialect_for(self, version: int) -> Dialect:
@@ -305,17 +306,17 @@ class Side:
         return self._typed_call(handler, dialect.peer_requests[method].params, request)
 
     def _typed_call(
-        self, handler: RequestHandler, model: str | None, request: Request
+        self, handler: RequestHandler, model_name: str | None, request: Request
     ) -> Callable[[], Awaitable[object]]:
-        """Bind ``handler`` to the params as ``model``. Raises RpcError if they do not fit."""
-        if model is None:
+        """Bind ``handler`` to the params as a model. Raises RpcError if they do not fit."""
+        if model_name is None:
             return partial(handler, None)
         params = {} if request.params is None else request.params
         try:
             models = self._current_dialect.models
-            return partial(handler, models.decode(model, params, request.method))
+            return partial(handler, models.decode(model_name, params, request.method))
         except InvalidPayload as error:
-            self.connection.warn(logger, "%s sent invalid params: %s", error)
+            self.connection.warn(logger, "sent invalid params: %s", error)
             data: JsonValue = {"problems": list(error.problems)}
             raise RpcError(INVALID_PARAMS, f"invalid params: {error}", data) from None
 
@@ -331,8 +332,8 @@ class Side:
         try:
             result = await entry.run()
             dialect = self._current_dialect
-            if method not in dialect.extensions:
-                dialect.check_sent(method, dialect.peer_requests[method], result)
+            if method not in dialect.extensions:  # which no schema knows
+                dialect.refuse_unstable(method, dialect.peer_requests[method], result)
             answer_result(responder, result)
         except Exception as error:  # noqa: BLE001 - logged and answered by the next line
             answer_failure(responder, error, was_cancelled=entry.cancelled)
@@ -345,7 +346,7 @@ class Side:
             raise
         finally:
             key = (type(responder.id), responder.id)
-            if self._open.get(key) is entry:
+            if self._open.get(key) is entry:  # else the peer used the id again, after the answer
                 del self._open[key]
 
     def _leave(self) -> None:
@@ -374,7 +375,7 @@ class Side:
             if model is not None:
                 params = self._current_dialect.models.decode(model, raw_params, method)
         except InvalidPayload as error:
-            self.connection.warn(logger, "%s sent an invalid notification: %s", error)
+            self.connection.warn(logger, "sent an invalid notification: %s", error)
             if self._on_invalid_notification is not None:
                 try:
                     self._on_invalid_notification(notification, error)
@@ -402,8 +403,8 @@ def _encoded(params: WireModel | Any | None) -> EncodedJson:
 
 
 class _EncodedResult(NamedTuple):
-    """A result that is JSON already, and is sent unchanged. A type of its own: a typed handler may
-    not return bytes."""
+    """A result that is JSON already, and is sent unchanged. Not plain bytes, so that bytes from a
+    typed handler remain an error."""
 
     json: EncodedJson
 
@@ -454,12 +455,13 @@ def answer_failure(responder: Responder, error: Exception, *, was_cancelled: boo
     if was_cancelled:
         answer_rpc_error(responder, cancelled(method))
     else:
+        # A lost connection of the handler is that to the program which does the agent's work.
         data = {"reason": AGENT_LOST} if isinstance(error, TransportError) else None
         answer_rpc_error(responder, RpcError(INTERNAL_ERROR, f"{method} failed: {what}", data))
 
 
 def cancelled(method: str, why: str = "was cancelled") -> RpcError:
-    """Return the error for a request that the client cancelled."""
+    """Return the error for a request whose handler was cancelled, by the peer or this side."""
     return RpcError(REQUEST_CANCELLED, f"{method} {why}")
 
 

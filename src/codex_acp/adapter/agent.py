@@ -120,7 +120,7 @@ class CodexAgent:
     def introduce(self, params: Json, version: int, client: Client | None = None) -> LoginWays:
         """Note the ``initialize`` of the own client, or of ``client`` over the network, in the form
         of v1; return the client's ways to log in."""
-        (client or self.client).set_introduction(params, version)
+        (client or self.client).note_initialize(params, version)
         if client is not None:
             self._client_name = "a network server"
         else:

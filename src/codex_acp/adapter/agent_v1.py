@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from codex_acp.acp._generated.v1.methods import MODELS
-from codex_acp.acp.dialects import Handlers
+from codex_acp.acp.dialects import AnyHandlers
 from codex_acp.adapter.agent import CommonMethods
 from codex_acp.adapter.sessions.opener import Setup
 from codex_acp.jsonrpc.message import encode_json
@@ -36,9 +36,9 @@ class AgentInV1(CommonMethods):
     _models = MODELS
     _is_simple = staticmethod(is_simple)
 
-    def handlers(self, extensions: Mapping[str, ExtensionHandler]) -> Handlers:
+    def handlers(self, extensions: Mapping[str, ExtensionHandler]) -> AnyHandlers:
         rows = (self.requests(), self.notifications(), self.unstable())
-        return Handlers(*rows, quick=self.quick(), extensions=extensions)
+        return AnyHandlers(*rows, quick=self.quick(), extensions=extensions)
 
     def requests(self) -> AgentRequestHandlers:
         """Return a handler for each method; None: not offered."""

@@ -1,4 +1,4 @@
-"""The client of one ACP connection: the `SessionClient` of the sessions without their own."""
+"""The client of one ACP connection, and of all its sessions that have no `NetworkSession`."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ class Client:
     def gone(self) -> bool:
         return self.side.closed
 
-    def set_introduction(self, introduction: dict[str, JsonValue], version: int) -> None:
-        """Note the params of the client's ``initialize``, and the chosen ``version``."""
-        self.features = features_in(introduction.get("clientCapabilities"), version)
+    def note_initialize(self, params: dict[str, JsonValue], version: int) -> None:
+        """Note the ``params`` of the client's ``initialize``, and the chosen ``version``."""
+        self.features = features_in(params.get("clientCapabilities"), version)
         self._version = version
 
     @cached_property
     def asks(self) -> ConnectionAsks:
-        """Return the questions to the person; loads their modules."""
+        """Return the object that asks the person; loads its modules."""
         from codex_acp.adapter.asks import ConnectionAsks
 
         return ConnectionAsks(self.side, self._version)

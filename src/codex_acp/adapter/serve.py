@@ -23,7 +23,7 @@ from codex_acp.transport.shielding import run_loop
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
-    from codex_acp.acp.dialects import Handlers
+    from codex_acp.acp.dialects import AnyHandlers
     from codex_acp.acp.v2 import AgentHandlers
     from codex_acp.adapter.agent import AgentMethods
     from codex_acp.adapter.session_defaults import SessionDefaults
@@ -117,7 +117,7 @@ def agent_side(
 
         return await answer_steering(agent.agent_of, version, params)
 
-    def in_v1() -> Handlers:
+    def in_v1() -> AnyHandlers:
         from codex_acp.adapter.agent_v1 import AgentInV1
 
         return AgentInV1(agent, own_agent).handlers({STEERING: partial(steer, 1)})

@@ -1,7 +1,7 @@
 """Run tasks that no request waits for, and blocking functions in threads.
 
-`in_worker_thread` makes a thread for each call: to import anyio for its threads would cost start-up time,
-and the end of the program would wait for the event loop's own threads.
+`in_worker_thread` makes a thread for each call: to import anyio for its threads would cost start-up
+time, and the end of the program would wait for the event loop's own threads.
 """
 
 from __future__ import annotations

@@ -16,14 +16,14 @@ def complain(message: str) -> None:
     """Write one line to stderr, or drop it if stderr stays full: the process must not block."""
     from select import POLLOUT, poll
 
-    room = poll()
+    poller = poll()
     try:
         if os.isatty(stderr()):
             from codex_acp.cli.terminal import error_text
 
             message = error_text(message).removesuffix("\n")
-        room.register(stderr(), POLLOUT)
-        if room.poll(COMPLAINT_MILLISECONDS):
+        poller.register(stderr(), POLLOUT)
+        if poller.poll(COMPLAINT_MILLISECONDS):
             os.write(stderr(), f"{message}\n".encode(errors="backslashreplace"))
     except (OSError, ValueError):
         return
@@ -31,7 +31,7 @@ def complain(message: str) -> None:
 
 def stderr() -> int:
     """Return the descriptor of stderr; -1 if the process was started without stderr, since 2 may be
-    another file then. A blocked write to ``sys.stderr`` would keep its lock."""
+    another file then. For `os.write`: a write that blocks in ``sys.stderr`` keeps its lock."""
     return 2 if sys.stderr is not None else -1
 
 
@@ -39,7 +39,7 @@ def stderr() -> int:
 # to None, and the next file or socket that is opened gets the descriptor 0, 1 or 2.
 
 _MODES = (os.O_RDONLY, os.O_RDONLY, os.O_WRONLY)
-"""Modes of ``/dev/null`` in place of stdin, stdout and stderr: a write to stdout fails."""
+"""Modes of ``/dev/null`` in place of stdin, stdout (a write to it has to fail) and stderr."""
 
 
 def open_missing_streams() -> None:
@@ -60,10 +60,10 @@ def open_missing_streams() -> None:
 
 
 # Variables that only this command may read. Child processes inherit the environment, and
-# ``/proc/PID/environ`` shows the memory of the start, in which an unset variable remains.
+# ``/proc/PID/environ`` shows the environment of the start, with variables that were unset since.
 
 _hidden_token: list[str] = []
-"""The token of clients, until a command takes it."""
+"""The token that clients must send (`TOKEN_VARIABLE`), until a command takes it."""
 
 
 TOKEN_VARIABLE = "CODEX_ACP_TOKEN"

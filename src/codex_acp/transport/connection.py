@@ -291,8 +291,8 @@ class Connection:
         return True
 
     def warn(self, log: logging.Logger, text: str, *args: object) -> None:
-        """Log a warning about the peer, as `Complaints.warn`; its name goes before ``args``."""
-        self._complaints.warn(log, text, self.name, *args)
+        """Log a warning, as `Complaints.warn`. ``text`` follows the name of the peer."""
+        self._complaints.warn(log, f"%s {text}", self.name, *args)
 
     async def drain(self) -> None:
         """Wait until the peer has taken most of what was written. Raises TransportError."""
@@ -359,12 +359,12 @@ class Connection:
                     except Exception:
                         logger.exception("the handler of %s failed", message.method)
                 elif isinstance(message, Malformed) and message.code == PARSE_ERROR:
-                    self.warn(logger, "%s sent a line that is %s", message.reason)
+                    self.warn(logger, "sent a line that is %s", message.reason)
                     self._refuse_unread(line, message.code, message)
                 else:
                     self._dispatch(handler, message)
             else:
-                self.warn(logger, "%s sent a line above the limit of %d bytes", line.limit)
+                self.warn(logger, "sent a line above the limit of %d bytes", line.limit)
                 self._refuse_unread(line.head, INVALID_REQUEST, LineTooLong(line.limit))
         if self.why_closed is None:
             try:
@@ -381,9 +381,9 @@ class Connection:
             case Response(id=request_id) | ErrorResponse(id=int() | str() as request_id):
                 self._settle(request_id, message)
             case ErrorResponse(error=error):
-                self.warn(logger, "%s could not read a message: %s (%d)", error.message, error.code)
+                self.warn(logger, "could not read a message: %s (%d)", error.message, error.code)
             case Malformed(id=request_id, reason=reason):
-                self.warn(logger, "%s sent a malformed message: %s", reason)
+                self.warn(logger, "sent a malformed message: %s", reason)
                 if message.answerable:
                     self._send_error(request_id, message.code, reason)
                 elif request_id is not None:
@@ -405,7 +405,7 @@ class Connection:
                 logger.exception("the repetition of %s was not handled", request.method)
             return
         if key in self._incoming:
-            self.warn(logger, "%s reused the id %r of an open request", request.id)
+            self.warn(logger, "reused the id %r of an open request", request.id)
             self._send_error(request.id, INVALID_REQUEST, "a request with this id is still open")
             return
         self._incoming.add(key)
@@ -442,7 +442,7 @@ class Connection:
         try:
             call = self.outgoing.settle(request_id)
         except KeyError:
-            self.warn(logger, "%s answered id %r, which is not open", request_id)
+            self.warn(logger, "answered id %r, which is not open", request_id)
             return
         if call is None:
             return

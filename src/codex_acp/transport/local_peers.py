@@ -19,7 +19,7 @@ from pathlib import Path
 from time import monotonic, time
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from codex_acp._lazy import sha256
+from codex_acp._lazy import sha256_hex
 from codex_acp._record import NamedTuple
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ def private_folder(key: str) -> Path:
         above = given / "codex-acp-sdk"
     else:
         above = Path(_temporary_folder()) / f"codex-acp-sdk-{user}"
-    folder = above / sha256(os.fsencode(os.path.realpath(key)))[:16]
+    folder = above / sha256_hex(os.fsencode(os.path.realpath(key)))[:16]
     for each in (above, folder):
         with contextlib.suppress(FileExistsError):
             each.mkdir(mode=0o700)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic_core import PydanticSerializationError, SchemaSerializer, ValidationError
 
-from codex_acp._lazy import sha256
+from codex_acp._lazy import sha256_hex
 from codex_acp.errors import InvalidPayload, MisuseError
 from codex_acp.jsonrpc.message import EncodedJson, encode_json
 from codex_acp.wire.lazy import BaseModel, adapter_of
@@ -31,14 +31,14 @@ MAX_ERRORS = 1000
 """Errors of pydantic that are looked at: each takes kilobytes of Python objects."""
 
 _ANY = SchemaSerializer({"type": "any"})
-# The first call imports modules for 10 ms: now, while a thread loads ahead, and not at an answer.
+# The first call imports for 10 ms: now, in the thread that loads modules ahead, no answer waits.
 _ANY.to_json(None)
 
 
 def validator_of(tp: Any) -> SchemaValidator:
     """Return the pydantic-core validator of a model class or any other annotation, made once."""
     if isinstance(tp, type) and issubclass(tp, BaseModel):
-        return tp.__pydantic_validator__  # type: ignore[return-value] # a plugin's class has the same methods
+        return tp.__pydantic_validator__  # type: ignore[return-value] # pydantic's PluggableSchemaValidator has its methods
     validator: SchemaValidator = adapter_of(tp).validator
     return validator
 
@@ -70,7 +70,7 @@ def encode(value: object) -> EncodedJson:
         return EncodedJson(_ANY.to_json(value, exclude_unset=True, by_alias=True))
     except PydanticSerializationError as error:
         if "surrogates not allowed" in str(error):
-            msg = "a text is not Unicode, as of a file whose name is not UTF-8: it cannot be sent"
+            msg = "a text, for example the name of a file, is not Unicode, and cannot be sent"
         else:
             msg = f"this cannot be sent as JSON: {error}"
         raise MisuseError(msg) from error
@@ -81,6 +81,7 @@ def encode_any_text(value: object) -> EncodedJson:
     try:
         return encode(value)
     except MisuseError:
+        # Only `json.dumps` keeps surrogates; `encode_json` writes infinities as null before it.
         data = _ANY.to_python(value, exclude_unset=True, by_alias=True, serialize_as_any=True)
         text = json.dumps(json.loads(encode_json(data)), separators=(",", ":"), ensure_ascii=False)
         return EncodedJson(text.encode(errors="replace"))
@@ -95,8 +96,8 @@ def plain(value: object) -> Any:
 
 def problems_of(error: ValidationError, value: object) -> tuple[str, ...]:
     """Return ``field.path: problem`` for each error, without pydantic's links or the field's value.
-    ``value`` is the decoded value: the fields of a path exist in it, unlike names of union
-    members."""
+    Its path also names union members; a part is a field if it exists in ``value``, which was
+    decoded, or is missing."""
     if error.error_count() > MAX_ERRORS:
         return (f"{error.error_count()} problems",)
     details = error.errors(include_url=False, include_input=False, include_context=False)
@@ -107,11 +108,12 @@ def problems_of(error: ValidationError, value: object) -> tuple[str, ...]:
 
 def _problem(detail: ErrorDetails, value: object) -> str:
     path: list[str] = []
+    missing = detail["loc"][-1:] if detail["type"] == "missing" else ()
     for part in detail["loc"]:
         in_list = isinstance(value, list) and isinstance(part, int) and part < len(value)
         if in_list or (isinstance(value, dict) and part in value):
             value = value[part]  # type: ignore[index] # a list or a dict with this part
-        elif part is not detail["loc"][-1] or detail["type"] != "missing":
+        elif part not in missing:
             continue  # the name of a union member, not a field
         path.append(str(part))
     return f"{'.'.join(path) or 'value'}: {detail['msg']}"
@@ -123,7 +125,7 @@ def digest(value: object) -> str:
     text = json.dumps(
         value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
     )
-    return sha256(text.encode("utf-8", "surrogatepass"))
+    return sha256_hex(text.encode("utf-8", "surrogatepass"))
 
 
 def same_json(left: object, right: object) -> bool:

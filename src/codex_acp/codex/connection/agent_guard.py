@@ -46,7 +46,7 @@ _ID_LENGTH = 36
 
 def hook_arguments(python: str, script: str) -> tuple[str, ...]:
     """Return the arguments that make Codex run this script as a hook, and trust its digest."""
-    from codex_acp._lazy import sha256  # here: the script itself imports nothing of the package
+    from codex_acp._lazy import sha256_hex  # here: the script itself imports nothing of the package
 
     command = _string(f"{_shell_quoted(python)} -I -S {_shell_quoted(script)}")
     matcher = _string(MATCHER)
@@ -54,7 +54,7 @@ def hook_arguments(python: str, script: str) -> tuple[str, ...]:
         f'{{"event_name":"pre_tool_use","hooks":[{{"async":false,"command":{command},'
         f'"timeout":{TIMEOUT_SECONDS},"type":"command"}}],"matcher":{matcher}}}'
     )
-    digest = sha256(identity.encode())
+    digest = sha256_hex(identity.encode())
     hook = f'{{type = "command", command = {command}, timeout = {TIMEOUT_SECONDS}}}'
     return (
         "-c",
