@@ -211,7 +211,7 @@ def test_the_end_of_a_command_takes_nothing_from_a_call_whose_content_is_no_long
 def test_what_is_kept_of_an_agent_that_never_ends_is_bounded(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("codex_acp.acp.v2_to_v1.MAX_CONTENT", 20_000)
+    monkeypatch.setattr("codex_acp.acp.v2_to_v1.MAX_CONTENT_CHARACTERS", 20_000)
     updates = UpdatesToV1()
     for n in range(100):
         content = [text_piece("x" * 2_000)] * 20

@@ -1,4 +1,4 @@
-"""PURE: convert the values, updates and questions of an agent of version 2 to version 1.
+"""PURE: convert what an agent of version 2 sends to version 1, and MCP servers back to version 2.
 
 So a program that knows only version 1 can drive agents of both versions. A function returns None
 for a value that version 1 cannot express; such an update becomes an `UnknownVariant` with all its
@@ -123,12 +123,12 @@ def agent_capabilities(capabilities: Json, *, has_logins: bool) -> Json:
 
 
 def mcp_server(server: Json) -> Json:
-    """Convert an MCP server of version 1 to version 2, which requires a ``type``."""
+    """Convert an MCP server from version 1 to version 2, which requires a ``type``."""
     return server if "type" in server else {"type": "stdio", **server}
 
 
 def plan_entries(content: object) -> list[Json] | None:
-    """Return the entries of a plan of items, without those that were given up."""
+    """Return the entries of a plan of the type ``items``, without cancelled ones."""
     if not isinstance(content, dict) or content.get("type") != "items":
         return None
     entries = content.get("entries") or ()
@@ -141,9 +141,9 @@ def plan_entries(content: object) -> list[Json] | None:
 
 OUTPUT_LIMIT: Final = 1 << 16
 """Bytes that are kept of one command's output: its end."""
-MAX_CONTENT: Final = 1 << 20
+MAX_CONTENT_CHARACTERS: Final = 1 << 20
 """Characters that are kept of one tool call's content: its end."""
-MAX_CONTENTS: Final = 64
+MAX_CALLS_WITH_CONTENT: Final = 64
 """Tool calls whose content is kept: those that were updated last."""
 MAX_CALLS: Final = 10_000
 """Tool calls whose ids are kept."""
@@ -162,7 +162,7 @@ _STATUSES: Final = {"paused": "in_progress", "cancelled": "failed"}
 _ENDED: Final = ("completed", "failed")
 
 MAX_DEPTH: Final = 100
-"""Leading directories of a path that a patch may leave out."""
+"""Leading directories without which a path is looked for in a patch: first none, then one, …"""
 _FILE: Final = re.compile(r"^diff --git ", re.M)
 _HUNK: Final = re.compile(r"^@@ .*$", re.M)
 _NEW_NAME: Final = re.compile(r"^\+\+\+ (?:b/)?(.+?)\t?$", re.M)
@@ -205,9 +205,18 @@ class _CallContent:
         self.size += size
         self.unsent_size += size
 
+    def replace(self, pieces: Sequence[Json]) -> None:
+        """Keep ``pieces``, which version 1 receives now, in place of all others."""
+        self.pieces = deque(pieces)
+        self.size = sum(map(_size, pieces))
+        self.unsent_size = 0
+        self.is_cut = False
+        self.trim()
+
     def trim(self) -> None:
-        """Drop the oldest pieces above `MAX_CONTENT`; the caller has sent new pieces if due."""
-        while self.size > MAX_CONTENT:
+        """Drop the oldest pieces above `MAX_CONTENT_CHARACTERS`. To be called after new pieces were
+        sent, if they were due."""
+        while self.size > MAX_CONTENT_CHARACTERS:
             self.size -= _size(self.pieces.popleft())
             self.is_cut = True
 
@@ -217,13 +226,14 @@ class ToolCalls:
 
     def __init__(self) -> None:
         self._calls: LastOnes[str, _CallContent] = LastOnes(MAX_CALLS)
-        """Id → the content, which only the last `MAX_CONTENTS` have; the last was updated last."""
+        """By id, last updated last: `LastOnes` moves a key that is set to the end. Only the newest
+        `MAX_CALLS_WITH_CONTENT` still have content."""
         self._terminals: LastOnes[str, _Terminal] = LastOnes(MAX_TERMINALS)
         self._evicted: list[Json] = []
         """Updates that are still to be sent, of calls whose content is no longer kept."""
 
     def convert_update(self, update: Json) -> Json:
-        """Convert a ``tool_call_update``: of a new call to ``tool_call``, which needs a title."""
+        """Convert a ``tool_call_update``. A call's first becomes a ``tool_call``, with a title."""
         is_new = not self.knows(update["toolCallId"])
         converted = self.convert_fields(update)
         if not is_new:
@@ -246,13 +256,9 @@ class ToolCalls:
         if "kind" in converted and v1_model("ToolKind", converted["kind"]) is None:
             converted["kind"] = "other"
         if "content" in update:
-            call = self._calls[call_id] = _CallContent()
             pieces = update["content"] or ()
             converted["content"] = self._convert_pieces(call_id, pieces)
-            for piece in pieces:
-                call.add(piece)
-            call.trim()
-            call.unsent_size = 0
+            call.replace(pieces)
         elif call.unsent_size and converted.get("status") in _ENDED:
             converted["content"] = self.send_content(call_id)
         if "locations" in update and update["locations"] is None:
@@ -279,16 +285,17 @@ class ToolCalls:
         return evicted
 
     def _touch(self, call_id: str) -> _CallContent:
-        """Return a tool call as the one updated last; forget the content of the oldest call."""
+        """Return a tool call as the one updated last; forget the content of the newest call beyond
+        `MAX_CALLS_WITH_CONTENT`."""
         call = self._calls[call_id] = self._calls.get(call_id) or _CallContent()
-        oldest_id = next(islice(reversed(self._calls), MAX_CONTENTS, None), None)
-        if oldest_id is not None:
-            oldest = self._calls[oldest_id]
-            if oldest.unsent_size:
-                self._evicted.append(self._content_update(oldest_id))
-            oldest.is_cut = oldest.is_cut or bool(oldest.pieces)
-            oldest.pieces.clear()
-            oldest.size = oldest.unsent_size = 0
+        dropped_id = next(islice(reversed(self._calls), MAX_CALLS_WITH_CONTENT, None), None)
+        if dropped_id is not None:
+            dropped = self._calls[dropped_id]
+            if dropped.unsent_size:
+                self._evicted.append(self._content_update(dropped_id))
+            dropped.is_cut = dropped.is_cut or bool(dropped.pieces)
+            dropped.pieces.clear()
+            dropped.size = dropped.unsent_size = 0
         return call
 
     def convert_terminal(self, update: Json) -> list[Json]:
@@ -356,9 +363,8 @@ class ToolCalls:
         terminal = self._terminal(terminal_id)
         if len(terminal.call_ids) < MAX_CALLS_PER_TERMINAL:
             terminal.call_ids.add(call_id)
-        if not (terminal.has_ended and terminal.output):
-            return [piece]
-        if call_id not in terminal.call_ids or terminal_id in with_output:
+        may_repeat = call_id in terminal.call_ids and terminal_id not in with_output
+        if not (may_repeat and terminal.has_ended and terminal.output):
             return [piece]
         with_output.add(terminal_id)
         return [piece, _text_content(terminal.output.decode(errors="replace"))]
@@ -418,7 +424,7 @@ def _hunks(patch: object) -> list[tuple[str, tuple[str, str]]]:
 
 def _old_and_new(body: str) -> tuple[str, str]:
     """Return the old and the new text of a hunk's lines."""
-    lines = body.split("\n")[1:]
+    lines = body.split("\n")[1:]  # the first is the end of the ``@@`` line
     old = "".join(f"{line[1:]}\n" for line in lines if line.startswith((" ", "-")))
     new = "".join(f"{line[1:]}\n" for line in lines if line.startswith((" ", "+")))
     return old, new
@@ -439,11 +445,11 @@ def permission_request(
     question = plain(request)
     options = [option for option in question["options"] if option.get("kind") in _OPTION_KINDS]
     return v1.RequestPermissionRequest.model_validate(
-        {**question, "toolCall": _call_in_question(question, calls), "options": options}
+        {**question, "toolCall": _tool_call(question, calls), "options": options}
     )
 
 
-def _call_in_question(question: Json, calls: ToolCalls) -> Json:
+def _tool_call(question: Json, calls: ToolCalls) -> Json:
     """Return ``toolCall`` of a permission request: the fields to change of a known tool call, or
     all fields of a new one."""
     subject = question.get("subject") or {}
@@ -453,16 +459,27 @@ def _call_in_question(question: Json, calls: ToolCalls) -> Json:
         fields = {**title, **calls.convert_fields(subject["toolCall"])}
         return {**fields, **_content_with_description(question, calls, call_id)}
     reason = "\n\n".join(filter(None, (question["title"], question.get("description"))))
-    content, new_id = [_text_content(reason)], f"permission-{next(_numbers)}"
-    if subject.get("type") != "command":
-        return {"toolCallId": new_id, "title": question["title"], "content": content}
+    new_call = {
+        "toolCallId": f"permission-{next(_numbers)}",
+        "title": question["title"],
+        "content": [_text_content(reason)],
+    }
+    if subject.get("type") == "command":
+        return _tool_call_of_command(question, calls, new_call)
+    return new_call
+
+
+def _tool_call_of_command(question: Json, calls: ToolCalls, new_call: Json) -> Json:
+    """Return ``toolCall`` of a question about a command, which may name the call that runs it;
+    ``new_call`` is used for any other command."""
+    subject = question["subject"]
     raw_input = {"command": subject["command"], "cwd": subject["cwd"]}
     call_id = subject.get("toolCallId")
     if call_id is not None and calls.knows(call_id):
-        new_content = _content_with_description(question, calls, call_id)
-        return {"toolCallId": call_id, "rawInput": raw_input, **new_content}
-    new = {"toolCallId": new_id if call_id is None else call_id, "content": content}
-    return {**new, "title": subject["command"], "kind": "execute", "rawInput": raw_input}
+        content = _content_with_description(question, calls, call_id)
+        return {"toolCallId": call_id, "rawInput": raw_input, **content}
+    shown = {"title": subject["command"], "kind": "execute", "rawInput": raw_input}
+    return {**new_call, **shown, **({} if call_id is None else {"toolCallId": call_id})}
 
 
 def _content_with_description(question: Json, calls: ToolCalls, call_id: str) -> Json:
@@ -472,8 +489,8 @@ def _content_with_description(question: Json, calls: ToolCalls, call_id: str) ->
     return {"content": [*calls.send_content(call_id), _text_content(question["description"])]}
 
 
-MESSAGES: Final = 64
-"""Messages of a session whose sent content is remembered: the last ones, which may still change."""
+MAX_MESSAGES: Final = 64
+"""Messages of one session that are remembered, with their sent content: the last that changed."""
 _CHUNK_OF: Final = {
     "user_message": "user_message_chunk",
     "agent_message": "agent_message_chunk",
@@ -483,7 +500,7 @@ _CHUNK_OF: Final = {
 
 
 class _SentText:
-    """The length and the hash of the content of a message that was sent to version 1, as text."""
+    """The length and the hash of a message as sent to version 1: of its `_text_of_block` texts."""
 
     __slots__ = ("_hash", "length", "v1_id")
 
@@ -509,7 +526,7 @@ class UpdatesToV1:
 
     def __init__(self) -> None:
         self.calls: ToolCalls = ToolCalls()
-        self._sent: LastOnes[str, _SentText] = LastOnes(MESSAGES)
+        self._sent: LastOnes[str, _SentText] = LastOnes(MAX_MESSAGES)
         self._replaced = 0
         """Number of messages whose content was replaced."""
 
@@ -517,11 +534,11 @@ class UpdatesToV1:
         """Convert an update to any number of updates."""
         wire: Any = plain(update)
         converted = self._convert_json(wire)
-        if converted is None:
+        if converted is None:  # version 1 has nothing like it; when idle, no more content comes
             unsent = self.calls.unsent_updates() if wire.get("state") == "idle" else []
             return [*_models(unsent), UnknownVariant.model_validate(wire)]
         updates = _models(converted)
-        if wire["sessionUpdate"].startswith("terminal_"):
+        if wire["sessionUpdate"].startswith("terminal_"):  # which version 1 has not
             return [UnknownVariant.model_validate(wire), *updates]
         if converted and not updates:  # nothing fitted version 1
             return [UnknownVariant.model_validate(wire)]
@@ -562,6 +579,7 @@ class UpdatesToV1:
         texts = [*map(_text_of_block, content)]
         text = "".join(texts)
         if sent is not None and sent.is_start_of(text):
+            # The message has grown.
             content = _content_after(content, texts, sent.length)
             v1_id = self._note_sent(message_id, text[sent.length :])
         elif sent is not None and sent.length and "content" in update:
@@ -569,12 +587,13 @@ class UpdatesToV1:
             self._replaced += 1
             v1_id = f"{message_id}#{self._replaced}"
             self._sent[message_id] = _SentText(v1_id, text)
-        else:
+        else:  # nothing was sent yet, or the update has no content
             v1_id = self._note_sent(message_id, text)
         return [{"sessionUpdate": chunk_kind, "messageId": v1_id, "content": c} for c in content]
 
     def _note_sent(self, message_id: str, text: str) -> str:
-        """Add content, as text, to the sent content of a message; return its id in version 1."""
+        """Add content, as `_text_of_block` writes it, to the sent content of a message; return its
+        id in version 1."""
         sent = self._sent.get(message_id)
         if sent is None:
             sent = self._sent[message_id] = _SentText(message_id)
