@@ -86,7 +86,7 @@ class _World:
         )
 
     def hear(self, thread: str, params: JsonValue) -> None:
-        self.agents.find_named(thread, "item/started", params)
+        self.agents.follow_named(thread, "item/started", params)
 
 
 @pytest.mark.attack("model")
@@ -124,7 +124,7 @@ async def test_the_end_of_a_turn_is_told_that_began_before_its_thread_was_named(
         cast("Any", _Codex()),
         cast("Any", outflow),
         SessionState(ClientFeatures(subagents=True)),
-        find_named=lambda *_: None,
+        follow_named=lambda *_: None,
         on_turn_end=lambda: None,
     )
     shown.turn_ended(Turn.model_validate(turn_object("turn", "completed")))

@@ -90,7 +90,7 @@ class QuietSession:
     def announce_tool_call(self, call: Any) -> None:
         self.announced.add(call.id)
 
-    def approval_settled(self, tool_call_id: str, *, accepted: bool) -> None:
+    def show_settled(self, tool_call_id: str, *, accepted: bool) -> None:
         assert tool_call_id in self.announced or not accepted
 
     def tool_call_ended(self, tool_call_id: str, *, ended_well: bool) -> None:

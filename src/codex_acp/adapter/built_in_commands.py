@@ -15,7 +15,13 @@ from typing import TYPE_CHECKING, Final
 import anyio
 
 from codex_acp._json import text_at
-from codex_acp.adapter.command_results import Command, SessionAccess, TextCommand, TurnCommand
+from codex_acp.adapter.command_results import (
+    Command,
+    MessageCommand,
+    SessionAccess,
+    TextCommand,
+    TurnCommand,
+)
 from codex_acp.adapter.prompts.turn_calls import TurnCalls
 from codex_acp.codex._generated import models
 from codex_acp.codex.approvals.running_items import full_server_name
@@ -115,10 +121,10 @@ class BuiltInCommands:
         inputs: list[models.UserInput],
         skills: Sequence[models.SkillMetadata],
         before_message: Callable[[], Awaitable[object]] | None = None,
-    ) -> TurnCommand:
+    ) -> MessageCommand:
         """Return a message to the model with ``skills``, as a command."""
         inputs += [models.SkillUserInput(name=skill.name, path=skill.path) for skill in skills]
-        return TurnCommand("turn/start", None, inputs, before_message)
+        return MessageCommand(inputs, before_message)
 
     def _review(self, what: str) -> TurnCommand:
         if what:

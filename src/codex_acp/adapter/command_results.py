@@ -20,16 +20,19 @@ if TYPE_CHECKING:
 
 
 class TurnCommand(NamedTuple):
-    """A command that Codex runs as a turn."""
+    """A command that Codex runs as a turn, once no other turn runs."""
 
     method: str
     """The call that begins the turn. The answer of ``thread/compact/start`` does not name its turn:
     the turn is the next one that compacts the thread."""
-    params: WireModel | None = None
-    """Params of ``method``; None for a message to the model."""
-    message: list[UserInput] | None = None
-    """The command as a message to the model: ``turn/start`` sends it, or, while a turn runs,
-    ``turn/steer``. None: the command is no message, and waits for the end of a turn that runs."""
+    params: WireModel
+
+
+class MessageCommand(NamedTuple):
+    """A command that is a message to the model: ``turn/start`` sends it, or, while a turn runs,
+    ``turn/steer``."""
+
+    message: list[UserInput]
     before_message: Callable[[], Awaitable[object]] | None = None
     """Called before ``message`` is sent. Raises CodexAcpError."""
 
@@ -43,7 +46,7 @@ class TextCommand(NamedTuple):
     """True if the command makes Codex begin turns of its own."""
 
 
-Command: TypeAlias = TurnCommand | TextCommand
+Command: TypeAlias = TurnCommand | MessageCommand | TextCommand
 """Result of a prompt that is a command."""
 
 

@@ -50,8 +50,8 @@ class HandOver:
             self._preconditions.cancel(session_id)
             if session is not None:
                 session.cancel()
-        if session is not None and (asker.cancels or session.prompts.machine.activity == "idle"):
-            await session.prompts.wait_idle()  # the client may have seen the end before
+        if session is not None and (asker.cancels or session.driver.machine.activity == "idle"):
+            await session.driver.wait_idle()  # the client may have seen the end before
         if self._is_busy(session_id, opened):
             return "busy"
         async with self._opener.lock(session_id):
@@ -78,7 +78,7 @@ class HandOver:
         return (
             opened.may_start_sub_agents()
             or self._preconditions.is_waiting(session_id)
-            or (session is not None and bool(session.state.background))
+            or (session is not None and bool(session.state_event.background))
         )
 
 

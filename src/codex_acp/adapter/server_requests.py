@@ -331,7 +331,7 @@ class ServerRequestRunner:
         """Show an approval's outcome; remember a tool call that no item of the session ends."""
         session = self._session(routed.session_id)
         if session is not None:
-            session.approval_settled(routed.shown.id, accepted=accepted)
+            session.show_settled(routed.shown.id, accepted=accepted)
         if accepted and ends_when_allowed(routed.approval):
             self._call_ended(routed, ended_well=True)
         elif accepted and routed.shown.id != tool_call_id(routed.item_id):

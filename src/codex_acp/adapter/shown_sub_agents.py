@@ -37,7 +37,7 @@ from codex_acp.mapping.sub_agents import (
     MORE_THAN_SHOWN,
     SubAgentNotes,
     agents_named_by,
-    event_in_child,
+    as_event_of_sub_agent,
 )
 from codex_acp.wire.codec import plain
 from codex_acp.wire.model import UnknownVariant
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from codex_acp.jsonrpc.message import JsonValue
     from codex_acp.mapping.events import Activity, PromptEnd, SessionEvents
 
-    FindNamed = Callable[[str, str, JsonValue], None]
+    FollowNamed = Callable[[str, str, JsonValue], None]
     """Follows the sub-agents that a notification names (thread, method, params)."""
 
 NOTE_SECONDS: Final = 0.25
@@ -59,9 +59,10 @@ NOTE_SECONDS: Final = 0.25
 
 
 class ShownSubAgent:
-    """Shows one sub-agent as a session of its own: the owner of its `ShownThread`.
+    """Shows one sub-agent as a session of its own: the host of its `ShownThread`.
 
-    ``find_named`` is called with each notification, ``on_turn_end`` when a turn has ended.
+    ``state`` is the sub-agent's own. ``follow_named`` is called with each notification,
+    ``on_turn_end`` when a turn has ended.
     """
 
     def __init__(
@@ -70,12 +71,12 @@ class ShownSubAgent:
         codex: AppServerConnection,
         outflow: Outgoing,
         state: SessionState,
-        find_named: FindNamed,
+        follow_named: FollowNamed,
         on_turn_end: Callable[[], None],
     ) -> None:
         self._agent = agent
         self._outflow = outflow
-        self._find_named = find_named
+        self._follow_named = follow_named
         self._on_turn_end = on_turn_end
         self._thread = ShownThread(codex, agent.thread_id, state, self)
         self._activity = SessionActivity(self._send_activity)
@@ -91,7 +92,7 @@ class ShownSubAgent:
             SubAgentChanged(agent.thread_id, title, description, stoppable=running)
         )
         if running:
-            self._activity.begins()
+            self._activity.turn_runs()
 
     def follow(self, earlier: Sequence[tuple[str, JsonValue]]) -> None:
         """Show the ``earlier`` notifications of the thread, then each that comes from now on."""
@@ -100,7 +101,7 @@ class ShownSubAgent:
 
     def waiting(self) -> AbstractContextManager[None]:
         """Show, within the context, that the sub-agent waits for the person."""
-        self._activity.begins()  # its turn may have begun before the thread was followed
+        self._activity.turn_runs()  # its turn may have begun before the thread was followed
         return self._activity.waiting()
 
     def detach(self) -> None:
@@ -115,7 +116,7 @@ class ShownSubAgent:
         self._outflow.send(self._agent.parent_id, event)
 
     def _send_activity(self, activity: StateChanged) -> None:
-        """Send the activity to both sessions, as ACP v2 wants; v1 reads it in the parent's."""
+        """Send the activity to both sessions, as ACP v2 wants; v1 clients see only the parent's."""
         self._outflow.send(self._agent.thread_id, activity)
         stoppable = activity.state != "idle"
         self._send_to_parent(
@@ -124,18 +125,20 @@ class ShownSubAgent:
 
     def _end_turn(self, end: PromptEnd, turn_id: str | None = None) -> None:
         self._agent.end_turn(turn_id)
-        self._activity.ends(end)
+        self._activity.turn_ended(end)
         self._outflow.flush()
         self._on_turn_end()
 
-    # ThreadOwner
+    # Methods of `ThreadHost`, which has their docstrings, for `ShownThread`
 
     def on_arrival(self, method: str, params: JsonValue) -> None:
-        self._find_named(self._agent.thread_id, method, params)
+        self._follow_named(self._agent.thread_id, method, params)
 
     def on_turn_event(self, method: str, params: JsonValue) -> None:
-        if method == "turn/started" and self._agent.begin_turn(turn_of(params)):
-            self._activity.begins()
+        if method == "turn/started":
+            is_running = self._agent.begin_turn(turn_of(params))
+            if is_running:
+                self._activity.turn_runs()
 
     def may_show(self, method: str, params: JsonValue) -> bool:
         """Return True, because no prompt of a client depends on a sub-agent's turns."""
@@ -148,22 +151,22 @@ class ShownSubAgent:
 
     def send_events(self, events: SessionEvents) -> None:
         for event in events:
-            self._outflow.send(self._agent.thread_id, event_in_child(event, self._agent))
+            self._outflow.send(self._agent.thread_id, as_event_of_sub_agent(event, self._agent))
             if isinstance(event, TitleChanged) and event.title:
                 self._agent.title = event.title
                 self._send_to_parent(SubAgentChanged(self._agent.thread_id, title=event.title))
 
     def turn_ended(self, turn: models.Turn) -> None:
-        self._activity.begins()  # the turn may have begun before the thread was followed
+        self._activity.turn_runs()  # the turn may have begun before the thread was followed
         self._end_turn(end_of_shown_turn(self._thread.state, turn), turn.id)
 
-    def turn_failed(self, params: models.ErrorNotification) -> None:
-        """Do nothing: no prompt waits for a turn that has not begun."""
+    def final_error(self, params: models.ErrorNotification) -> None:
+        """Do nothing: an error ends only a turn that has not begun, and no prompt waits for it."""
 
     def turn_end_unreadable(self, params: JsonValue, problem: str | None) -> None:
         message = f"Codex ended the turn in a way that could not be read: {problem}"
-        self._thread.close_open()
-        self._activity.begins()
+        self._thread.end_open_calls()
+        self._activity.turn_runs()
         self._end_turn(PromptFailure(INTERNAL_ERROR, message, {}), turn_of(params))
 
     def after_read(self) -> None:
@@ -193,13 +196,13 @@ class NotesOutlet:
             self._timer = asyncio.get_running_loop().call_later(NOTE_SECONDS, self.flush)
 
     def flush(self) -> None:
-        """Send the added lines now, if there are any."""
+        """Send the lines that were added since the last time, for which the timer runs."""
         if self._timer is not None:
-            self.drop()
+            self.stop_timer()
             self._send(self.notes)
 
-    def drop(self) -> None:
-        """Do not send the added lines."""
+    def stop_timer(self) -> None:
+        """Leave the added lines for the next time."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -208,7 +211,7 @@ class NotesOutlet:
 class NotedSubAgent(NotificationSink):
     """Shows one sub-agent as lines in ``outlet``: the notification sink of its thread.
 
-    `ShownSubAgent` has the same methods, and the same ``find_named`` and ``on_turn_end``.
+    `ShownSubAgent` has the same methods, and the same ``follow_named`` and ``on_turn_end``.
     """
 
     def __init__(
@@ -217,14 +220,14 @@ class NotedSubAgent(NotificationSink):
         codex: AppServerConnection,
         outlet: NotesOutlet,
         state: SessionState,
-        find_named: FindNamed,
+        follow_named: FollowNamed,
         on_turn_end: Callable[[], None],
     ) -> None:
         self._agent = agent
         self._codex = codex
         self._outlet = outlet
         self._state = state
-        self._find_named = find_named
+        self._follow_named = follow_named
         self._on_turn_end = on_turn_end
 
     def announce(self) -> None:
@@ -246,13 +249,13 @@ class NotedSubAgent(NotificationSink):
     def detach(self) -> None:
         """Stop following the thread, and send no more of its lines."""
         self._codex.unsubscribe(self._agent.thread_id, self)
-        self._outlet.drop()
+        self._outlet.stop_timer()
 
     # NotificationSink
 
     def on_notification(self, method: str, params: JsonValue) -> None:
         """Add a line for a completed item."""
-        self._find_named(self._agent.thread_id, method, params)
+        self._follow_named(self._agent.thread_id, method, params)
         if method == "turn/started":
             self._agent.begin_turn(turn_of(params))
         elif method == "turn/completed":
@@ -298,14 +301,13 @@ class SubAgentHistories:
             known = self.agents.get(agent.thread_id)
             if known is not None:
                 known.title = known.title or agent.title
-            elif not agent.started:
-                continue  # a model may have named any thread that is stored
-            elif agent.thread_id == self._session_id:
-                continue
+            elif not agent.started or agent.thread_id == self._session_id:
+                continue  # without a start, the model may name any stored thread
             elif len(self.agents) == MAX_SHOWN:
                 self._more = True
             else:
                 self.agents[agent.thread_id] = agent
+                # Deeper sub-agents add their lines to the call of the sub-agent at the top.
                 if not self._features.subagents and thread_id == self._session_id:
                     self._notes[agent.call_id] = SubAgentNotes(agent.call_id)
 
@@ -336,19 +338,19 @@ class SubAgentHistories:
         title, description = agent.title, agent.description
         announced = SubAgentChanged(agent.thread_id, title, description, stoppable=False)
         self._outflow.send(agent.parent_id, announced)
-        turn, state = "", SessionState(self._features)
+        state_turn_id, state = "", SessionState(self._features)
 
         def show(item: models.ThreadItem, turn_id: str) -> None:
-            nonlocal turn, state
+            nonlocal state_turn_id, state
             self._note_shown(agent, item)
-            if turn_id != turn:
-                turn, state = turn_id, SessionState(self._features)
+            if turn_id != state_turn_id:
+                state_turn_id, state = turn_id, SessionState(self._features)
             for event in show_history_item(state, item, turn_running=False):
-                self._outflow.send(agent.thread_id, event_in_child(event, agent))
+                self._outflow.send(agent.thread_id, as_event_of_sub_agent(event, agent))
 
-        missing = await HistoryReader(codex, agent.thread_id, show, self._outflow.drained).read()
-        if missing is not None:
-            self._outflow.send(agent.thread_id, make_notice(missing))
+        gap_notice = await HistoryReader(codex, agent.thread_id, show, self._outflow.drained).read()
+        if gap_notice is not None:
+            self._outflow.send(agent.thread_id, make_notice(gap_notice))
 
     async def _show_notes(self, codex: AppServerConnection, agent: SubAgent) -> None:
         top = agent
@@ -365,8 +367,8 @@ class SubAgentHistories:
             self._note_shown(agent, item)
             wrote = notes.add_item(agent, item, self._features) or wrote
 
-        missing = await HistoryReader(codex, agent.thread_id, show, self._outflow.drained).read()
-        if missing is not None:
-            notes.add_line(agent, missing)
-        if wrote or missing is not None:
+        gap_notice = await HistoryReader(codex, agent.thread_id, show, self._outflow.drained).read()
+        if gap_notice is not None:
+            notes.add_line(agent, gap_notice)
+        if wrote or gap_notice is not None:
             self._outflow.send(self._session_id, notes.shown())

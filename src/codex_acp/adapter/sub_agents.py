@@ -99,7 +99,7 @@ class SubAgents:
         """Ids of the threads of all sub-agents."""
         return tuple(self._state.sub_agents)
 
-    def find_named(self, thread_id: str, method: str, params: JsonValue) -> None:
+    def follow_named(self, thread_id: str, method: str, params: JsonValue) -> None:
         """Follow the sub-agents that a notification of the session or of a sub-agent names."""
         if method in NAMING:
             for agent in agents_named_by(thread_id, value_at(params, "item")):
@@ -182,12 +182,12 @@ class SubAgents:
         state = SessionState(
             above.features, roots=above.roots, notices=above.notices, is_sub_agent=True
         )
-        codex, find_named, wake = self._codex, self.find_named, self._wake
+        codex, follow_named, wake = self._codex, self.follow_named, self._wake
         sink: ShownSubAgent | NotedSubAgent
         if above.features.subagents:
-            sink = ShownSubAgent(agent, codex, self._outflow, state, find_named, wake)
+            sink = ShownSubAgent(agent, codex, self._outflow, state, follow_named, wake)
         else:
-            sink = NotedSubAgent(agent, codex, self._outlet(agent), state, find_named, wake)
+            sink = NotedSubAgent(agent, codex, self._outlet(agent), state, follow_named, wake)
         self._sinks[agent.thread_id] = sink
         if announce:
             sink.announce()

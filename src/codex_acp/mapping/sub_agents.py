@@ -70,7 +70,7 @@ def agents_named_by(thread_id: str, item: JsonValue) -> Iterator[SubAgent]:
             yield SubAgent(child, thread_id, call_id, title=title, started=True)
 
 
-def event_in_child(event: SessionEvent, agent: SubAgent) -> SessionEvent:
+def as_event_of_sub_agent(event: SessionEvent, agent: SubAgent) -> SessionEvent:
     """Return an event of a sub-agent's thread for its own session: a task is a `SessionMessage`
     there, because no person wrote it."""
     if isinstance(event, UserMessage):

@@ -264,7 +264,7 @@ class NetworkSession:
         if self.open_questions > 0:
             return True
         session = self._session
-        return session is not None and (session.prompts.busy or session.prompts.turn is not None)
+        return session is not None and (session.driver.busy or session.driver.turn is not None)
 
     def journal_position(self) -> JournalPosition:
         """Return the turn that runs now and the journal's end, for a client that will be attached.
@@ -277,7 +277,7 @@ class NetworkSession:
         """Add the ids of the turns that run to `journaled_turns`."""
         session = self._session
         if session is not None:
-            self.journaled_turns |= session.prompts.turn_ids
+            self.journaled_turns |= session.driver.turn_ids
 
     def detach_earlier_client(self, client: Client) -> Client | None:
         """Detach the present client and return it: it gets a notice that ``client`` takes over."""
@@ -366,7 +366,7 @@ class NetworkSession:
     @property
     def _turn(self) -> object | None:
         session = self._session
-        return None if session is None else session.prompts.turn
+        return None if session is None else session.driver.turn
 
 
 MAX_SIZE: Final = 2 * 1024 * 1024

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from codex_acp.mapping.events import PermissionQuestion, ToolCallAnnounced, ToolCallChanged
     from codex_acp.transcript.events import ApprovalSettler
 
-MESSAGE: Final = "Implement the approved plan."
+CARRY_OUT_PLAN: Final = "Implement the approved plan."
 
 
 class PlanMode(NamedTuple):

@@ -30,12 +30,12 @@ async def answer_steering(
     session_id, prompt, joins = _read(params)
     agent = agent_of(session_id)
     session, blocks = agent.session(session_id), _blocks(session_id, prompt, version)
-    running = session.prompts.turn
+    running = session.driver.turn
     was_injected: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
 
     def on_accepted(_message_id: str) -> None:
         if not was_injected.done():  # compare now: the turn may end in the same read
-            was_injected.set_result(running is not None and session.prompts.turn == running)
+            was_injected.set_result(running is not None and session.driver.turn == running)
 
     cancelled = "the session's work was cancelled before that"
     try:

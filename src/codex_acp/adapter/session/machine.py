@@ -406,7 +406,7 @@ class SessionMachine:
                 return
         if run is None:
             return
-        if not any(turn in pair for pair in run.begun):
+        if not run.has_begun(turn):
             run = replace(run, begun=(*run.begun, (turn, None)))
         self._set_run(replace(run, read=run.read | {message}))
         if message == run.starter:

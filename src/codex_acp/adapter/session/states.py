@@ -125,6 +125,10 @@ class Run:
         """Return the turn around an inner turn that has begun; None for any other turn."""
         return None if turn is None else dict(self.begun).get(turn)
 
+    def has_begun(self, turn: str) -> bool:
+        """Return whether a turn has begun: an inner turn, or the turn around it."""
+        return any(turn in pair for pair in self.begun)
+
     @property
     def begun_and_not_ended(self) -> set[str]:
         """Turns that have begun and not ended, with their outer turns."""
@@ -145,7 +149,7 @@ class Run:
     @property
     def started(self) -> bool:
         """Whether the turn is named and has begun: before, Codex refuses to interrupt it."""
-        return self.turn is not None and any(self.turn in pair for pair in self.begun)
+        return self.turn is not None and self.has_begun(self.turn)
 
 
 @record(frozen=True)

@@ -28,12 +28,12 @@ class SessionActivity:
             return "idle"
         return "requires_action" if self._questions else "running"
 
-    def begins(self) -> None:
-        """Note that a turn runs."""
+    def turn_runs(self) -> None:
+        """Note that a turn runs; a second call for a turn changes nothing."""
         self._works = True
         self._send_if_changed()
 
-    def ends(self, end: PromptEnd) -> None:
+    def turn_ended(self, end: PromptEnd) -> None:
         """Note that the turn is over; send ``end`` once."""
         if self._works:
             self._works = False
@@ -54,12 +54,12 @@ class SessionActivity:
     @contextmanager
     def asking_first(self) -> Iterator[None]:
         """Count a question before the session is open as its own turn, in a ``with`` block."""
-        self.begins()
+        self.turn_runs()
         try:
             with self.waiting():
                 yield
         finally:
-            self.ends(PromptStop("end_turn"))
+            self.turn_ended(PromptStop("end_turn"))
 
     def _send_if_changed(self) -> None:
         if self.now != self._sent:

@@ -235,7 +235,7 @@ class SessionMethods:
         known = canonical_id(session_id)
         opened, above = self._sessions.open_session(known), self._sessions.session_above(known)
         if opened is not None and opened.session is not None:
-            return opened.session.state
+            return opened.session.state_event
         if opened is not None:  # not used yet, so nothing runs in it
             return StateChanged("idle", background=())
         if above is not None:

@@ -254,7 +254,9 @@ class SessionOpener:
                 self._check_no_prompt(session_id)  # a prompt may have come during `_store`
                 was_open.unloaded = True
                 as_before = {**was_open.params, "runtimeWorkspaceRoots": [*was_open.roots]}
-                keep_commands = was_open.session.state.background and setup.params == as_before
+                keep_commands = (
+                    was_open.session.state_event.background and setup.params == as_before
+                )
                 was_open.session.detach()
                 if not keep_commands:  # unloading ends the background commands
                     await self.unload(codex, session_id)
@@ -404,7 +406,7 @@ class SessionOpener:
 
     def _is_busy(self, session_id: str) -> bool:
         session = self._sessions.find(session_id)
-        return session is not None and session.prompts.busy
+        return session is not None and session.driver.busy
 
     async def _resume(self, codex: AppServerConnection, session_id: str, setup: Setup) -> JsonValue:
         """Resume a thread; if another process has it open, ask that process to hand it over."""

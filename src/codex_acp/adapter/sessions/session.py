@@ -11,8 +11,8 @@ from time import monotonic
 from typing import TYPE_CHECKING, assert_never
 from uuid import uuid4
 
-from codex_acp.adapter.command_results import TextCommand, TurnCommand
-from codex_acp.adapter.prompts.plan_review import MESSAGE, PlanMode, PlanQuestion
+from codex_acp.adapter.command_results import MessageCommand, TextCommand, TurnCommand
+from codex_acp.adapter.prompts.plan_review import CARRY_OUT_PLAN, PlanMode, PlanQuestion
 from codex_acp.adapter.prompts.turn_calls import TurnCalls
 from codex_acp.adapter.prompts.turn_events import item_of, turn_event, turn_of
 from codex_acp.adapter.session import events as ev
@@ -57,7 +57,6 @@ if TYPE_CHECKING:
         ErrorNotification,
         TokenUsageBreakdown,
         Turn,
-        UserInput,
     )
     from codex_acp.codex.connection.app_server_connection import AppServerConnection
     from codex_acp.mapping.content import Block
@@ -66,16 +65,16 @@ if TYPE_CHECKING:
 
 
 class Session:
-    """An open session on one app-server; ``thread.follow`` subscribes it to its notifications.
+    """An open session on one app-server. ``thread.follow`` begins to receive its notifications.
 
     ``spawn`` starts a task that may outlive a request. ``settle`` withdraws the person's questions
     of a turn; called with None, it withdraws all questions and interrupts the sub-agents.
-    ``ensure_git_consent`` asks before a turn whether git may run the programs that its
-    configuration names, or raises RpcError. ``on_unloaded`` is called when Codex reports that it
-    unloaded the thread. ``may_be_below`` returns whether a thread may be a sub-agent of the
-    session; ``on_sub_agent`` is called with each that Codex names. ``earlier`` returns the
-    notifications of a sub-agent's thread from before the session follows it. All methods run on the
-    event loop's thread.
+    ``ensure_git_consent`` asks the person, before a turn, whether git may run the programs that
+    git's configuration names; it raises RpcError if the turn may not begin.
+    ``on_unloaded`` is called when Codex reports that it unloaded the thread. ``may_be_below``
+    returns whether a thread may be a sub-agent of the session; ``on_sub_agent`` is called with each
+    that Codex names. ``earlier`` returns the notifications of a sub-agent's thread from before the
+    session follows it. All methods run on the event loop's thread.
     """
 
     def __init__(
@@ -95,7 +94,7 @@ class Session:
     ) -> None:
         self.id = session_id
         self.commands: SessionCommands
-        """The slash commands, set by `SessionServices.add`."""
+        """The slash commands; `session_services.SessionServices.add` sets them once it exists."""
         self.loss: str | None = None
         """How the session lost its Codex; None while it has one."""
         self._codex = codex
@@ -108,25 +107,25 @@ class Session:
         """Makes events of the thread's notifications."""
         self.sub_agents: SubAgents = SubAgents(
             session_id, codex, outflow, self._state, say=self.say,
-            may_change_call=lambda: self.prompts.running,  # `prompts` is set below
+            may_change_call=lambda: self.driver.running,  # `driver` is set below
             may_be_below=may_be_below, on_found=on_sub_agent, earlier=earlier,
         )  # fmt: skip
         self._used_before: TokenUsageBreakdown | None = None
         """Token usage of the thread before the running turn."""
-        self._calls = TurnCalls(codex, session_id)
-        self.prompts: SessionDriver = SessionDriver(self._calls, self, spawn)
+        self._turn_calls = TurnCalls(codex, session_id)
+        self.driver: SessionDriver = SessionDriver(self._turn_calls, self, spawn)
         self.plan_mode: PlanMode
-        """Set by `SessionServices.add`."""
+        """Set together with `commands`."""
         self._plan: PlanQuestion | None = None
         """The last question about a plan."""
-        self.after_read: Callable[[], None] = self.prompts.note_activity
+        self.after_read: Callable[[], None] = self.driver.note_activity
         """Called by `ShownThread` after each read from Codex with notifications of the thread."""
 
     # Requests of the client.
 
     def begin(self, early: EarlyTurn) -> None:
         """Queue the first prompt, whose ``turn/start`` was sent early; `prompt` awaits its end."""
-        self.prompts.begin(early, lambda message_id: self._show(message_id, early.message))
+        self.driver.begin(early, lambda message_id: self._show(message_id, early.message))
 
     async def prompt(
         self,
@@ -142,18 +141,18 @@ class Session:
         the turn of this prompt, if its ``turn/start`` was sent before this session was made.
 
         While another prompt runs, this one is steered into that prompt's turn if Codex allows it,
-        and ends with the turn. Else it waits, or fails with NothingRuns if it only ``joins``.
+        and ends with the turn. If not, it waits; with ``joins`` it fails with `NothingRuns`.
 
         Raises RpcError: -32602 for content that cannot be sent, -32002 while the session is being
         closed, -32600 when too many prompts wait, -32603 when the turn failed or Codex is gone
         (PromptUnread if Codex had read nothing of the prompt).
         """
-        begun = self.prompts.has_begun(early)
-        if self.prompts.machine.closing and not begun:
+        begun = self.driver.has_begun(early)  # then the driver ends it, whatever has happened
+        if self.driver.machine.closing and not begun:
             raise not_open(self.id)
         if self.loss is not None and not begun:
             raise PromptUnread(INTERNAL_ERROR, self.loss, {"reason": AGENT_LOST})
-        end, usage, unread = await self.prompts.run(
+        end, usage, unread = await self.driver.run(
             lambda: self._work_for(prompt),
             lambda message_id: self._show(message_id, prompt),
             on_accepted,
@@ -167,13 +166,13 @@ class Session:
 
     def cancel(self) -> None:
         """Cancel all prompts of the session, and interrupt the turn."""
-        self.prompts.handle(ev.Cancelled())
+        self.driver.handle(ev.Cancelled())
 
-    def outdate_turn(self) -> bool:
-        """Have later messages wait for the end of the turn that runs; return whether one runs, or a
-        sub-agent's."""
-        self.prompts.handle(ev.RightsChanged())
-        return self.prompts.machine.run is not None or self.sub_agents.busy
+    def rights_changed(self) -> bool:
+        """Have later messages wait for the end of the turn that runs, because the session has other
+        rights now. Return whether a turn of the session or of a sub-agent runs."""
+        self.driver.handle(ev.RightsChanged())
+        return self.driver.machine.run is not None or self.sub_agents.busy
 
     async def stop_command(self, call_id: str) -> bool:
         """End the command of a tool call; return whether it ran and Codex ended it."""
@@ -186,7 +185,7 @@ class Session:
         state.cancelled_calls.add(call_id)  # before Codex reports the command's end
         stopped = False
         try:
-            stopped = await self._calls.terminate(process_id)
+            stopped = await self._turn_calls.terminate(process_id)
         finally:
             if not stopped:
                 state.cancelled_calls.discard(call_id)
@@ -206,11 +205,11 @@ class Session:
         """Cancel everything; wait until every prompt is answered and no sub-agent works. The
         session then refuses prompts, unless this call is cancelled."""
         try:
-            self.prompts.handle(ev.Cancelled(closing=True))
-            await self.prompts.wait_idle()
+            self.driver.handle(ev.Cancelled(closing=True))
+            await self.driver.wait_idle()
             await self.sub_agents.wait_idle()
         except BaseException:
-            self.prompts.handle(ev.Reopened())
+            self.driver.handle(ev.Reopened())
             raise
 
     def detach(self) -> None:
@@ -219,39 +218,36 @@ class Session:
         self.sub_agents.detach()
 
     def move(self, codex: AppServerConnection) -> None:
-        """Move to another app-server, on which the thread was resumed, without subscribing."""
+        """Move to another app-server, on which the thread was resumed. The caller subscribes to the
+        thread's notifications, by ``thread.follow``."""
         self.thread.unsubscribe()
-        self._codex = self._calls.codex = self.thread.codex = codex
+        self._codex = self._turn_calls.codex = self.thread.codex = codex
         self.sub_agents.move(codex)
         self.loss = None
-        self.prompts.handle(ev.Moved())
+        self.driver.handle(ev.Moved())
 
     async def _work_for(self, prompt: Sequence[Block]) -> TurnWork | LocalReply:
         """Return the work that a prompt asks for. Raises RpcError if the prompt cannot run."""
         command = await self.commands.find(prompt)
-        message: list[UserInput] | None
         match command:
             case TextCommand():
                 if command.starts_turns:  # ``/goal``: Codex begins turns without a prompt
                     await self._ensure_git_consent()
                 return LocalReply(lambda: self._run_text_command(command))
-            case TurnCommand():
+            case TurnCommand(method, params):
                 await self._ensure_git_consent()
-                message = command.message
-                if command.before_message is not None:
-                    await command.before_message()
-                if command.params is not None:
-                    params = command.params
-                    return TurnWork(command.method, lambda _: params, None)
-                assert message is not None, "a command without params is a message"
+                return TurnWork(method, lambda _: params, None)
+            case MessageCommand(message, before_message):
+                await self._ensure_git_consent()
+                if before_message is not None:
+                    await before_message()
             case None:
                 await self._ensure_git_consent()
                 message = await prompt_message(self._codex, self.id, prompt)
             case _:
                 assert_never(command)
-        content = message  # mypy narrows `message` for no lambda
-        params_of = lambda message_id: self._calls.start_params(content, message_id)  # noqa: E731
-        return TurnWork("turn/start", params_of, content)
+        params_of = lambda message_id: self._turn_calls.start_params(message, message_id)  # noqa: E731
+        return TurnWork("turn/start", params_of, message)
 
     def _show(self, message_id: str, prompt: Sequence[Block]) -> None:
         self._outflow.send(self.id, PromptTaken(message_id, prompt))
@@ -307,21 +303,21 @@ class Session:
     async def leave_plan_mode(self) -> TurnWork:
         """Leave plan mode; return the turn that carries the plan out. Raises CodexAcpError."""
         await self.plan_mode.leave()
-        work = await self._work_for([TextBlock(MESSAGE)])
+        work = await self._work_for([TextBlock(CARRY_OUT_PLAN)])
         assert isinstance(work, TurnWork), "the message is no command"
         return work
 
     def show_plan_prompt(self, message_id: str) -> None:
-        self._show(message_id, [TextBlock(MESSAGE)])
+        self._show(message_id, [TextBlock(CARRY_OUT_PLAN)])
 
     @property
-    def state(self) -> StateChanged:
+    def state_event(self) -> StateChanged:
         """Return an event with the session's activity and background commands."""
-        return StateChanged(self.prompts.machine.activity, background=list(self._state.background))
+        return StateChanged(self.driver.machine.activity, background=list(self._state.background))
 
     def send_state(self) -> None:
         """Send `state`, even if nothing changed."""
-        self._outflow.send(self.id, self.state)
+        self._outflow.send(self.id, self.state_event)
 
     def show_activity(
         self, now: Activity, end: PromptEnd | None, usage: dict[str, JsonValue] | None
@@ -335,7 +331,7 @@ class Session:
     def end_turn(self, effect: ev.EndTurn) -> dict[str, JsonValue] | None:
         """End the turn's tool calls, send the message of its end, and return the tokens it used."""
         end = effect.end
-        self.thread.close_open()
+        self.thread.end_open_calls()
         if isinstance(end, PromptStop) and end.message:
             self._outflow.send(self.id, TextChunk(f"{effect.turn}-end", end.message))
         usage = turn_usage(self._used_before, self._state.total_usage)
@@ -345,7 +341,7 @@ class Session:
     # Methods for `ServerRequestRunner`
 
     def may_ask(self, thread_id: str, turn_id: str | None) -> bool:
-        return turn_id is None or self.prompts.machine.may_ask(turn_id, below=thread_id != self.id)
+        return turn_id is None or self.driver.machine.may_ask(turn_id, below=thread_id != self.id)
 
     def announce_tool_call(self, call: ToolCallAnnounced) -> None:
         """Send a tool call now, before the question that refers to it."""
@@ -353,41 +349,41 @@ class Session:
         self.send_events(announce(self._state, call))
         self._outflow.flush()
 
-    def approval_settled(self, tool_call_id: str, *, accepted: bool) -> None:
-        cancelled = self.prompts.machine.cancelled
+    def show_settled(self, tool_call_id: str, *, accepted: bool) -> None:
+        cancelled = self.driver.machine.cancelled
 
-        def settle() -> None:
+        def show() -> None:
             call = approval_settled(
                 self._state, tool_call_id, accepted=accepted, cancelled=cancelled
             )
             self.send_events(call)
 
-        self.thread.put(settle)
+        self.thread.call_in_order(show)
 
     def tool_call_ended(self, tool_call_id: str, *, ended_well: bool) -> None:
-        self.thread.put(
+        self.thread.call_in_order(
             lambda: self.send_events(call_ended(self._state, tool_call_id, ended_well=ended_well))
         )
 
     @contextmanager
     def waiting_for_person(self, thread_id: str, turn_id: str | None) -> Iterator[None]:
-        question_turn = turn_id or ""  # a turn without a known id; None: before a turn
-        with self.prompts.asking(question_turn), self.sub_agents.waiting(thread_id):
+        question_turn = turn_id or ""  # a turn whose id is not known; `asking` takes None for none
+        with self.driver.asking(question_turn), self.sub_agents.waiting(thread_id):
             yield
 
     def say(self, text: str) -> None:
-        self.thread.put(lambda: self._outflow.send(self.id, make_notice(text)))
+        self.thread.call_in_order(lambda: self._outflow.send(self.id, make_notice(text)))
 
-    # Methods of `ThreadOwner`, for `ShownThread`
+    # Methods of `ThreadHost`, for `ShownThread`
 
     def on_arrival(self, method: str, params: JsonValue) -> None:
         """Follow the sub-agents that a notification names."""
-        self.sub_agents.find_named(self.id, method, params)
+        self.sub_agents.follow_named(self.id, method, params)
 
     def on_turn_event(self, method: str, params: JsonValue) -> None:
-        event = turn_event(method, params, self.prompts.running_turn)
+        event = turn_event(method, params, self.driver.running_turn)
         if event is not None:
-            self.prompts.handle(event)
+            self.driver.handle(event)
         if is_unloaded(method, params):
             self._on_unloaded()
 
@@ -397,14 +393,13 @@ class Session:
             self.sub_agents.note_event(event)
 
     def may_show(self, method: str, params: JsonValue) -> bool:
-        """Return False for notifications of an answered or stale turn; end a stale turn."""
+        """Return False for notifications of an answered or stale turn."""
         turn_id = turn_of(params)
-        if turn_id in self.prompts.machine.stale:
-            if method == "turn/completed" and turn_id is not None:
-                self._state.turn_errors.pop(turn_id, None)
-                self.prompts.turn_ended(turn_id, PromptStop("cancelled"))
+        if turn_id is not None and turn_id in self.driver.machine.stale:
+            if method == "turn/completed":
+                self._end_stale_turn(turn_id)
             return False
-        if not (method.startswith("item/") and self.prompts.machine.is_answered(turn_id)):
+        if not (method.startswith("item/") and self.driver.machine.is_answered(turn_id)):
             return True
         # A background command may end after its turn was answered: its end is still shown.
         item_id = item_of(params) if method == "item/completed" else None
@@ -413,28 +408,32 @@ class Session:
         asyncio.get_running_loop().call_soon(self.send_state)  # after this notification is shown
         return True
 
+    def _end_stale_turn(self, turn_id: str) -> None:
+        self._state.turn_errors.pop(turn_id, None)
+        self.driver.turn_ended(turn_id, PromptStop("cancelled"))
+
     def may_show_pieces(self, turn_id: str) -> bool:
-        machine = self.prompts.machine
+        machine = self.driver.machine
         return not (turn_id in machine.stale or machine.is_answered(turn_id))
 
     def thread_gone(self, error: TransportError | None) -> None:
         why = "it has ended" if error is None else str(error)
         self.loss = f"the Codex of this session is gone; start a new session ({why})"
-        self.prompts.lost(error)
+        self.driver.lost(error)
 
     def turn_ended(self, turn: Turn) -> None:
-        self.prompts.turn_ended(turn.id, end_of_shown_turn(self._state, turn))
+        self.driver.turn_ended(turn.id, end_of_shown_turn(self._state, turn))
 
-    def turn_failed(self, params: ErrorNotification) -> None:
-        run, turn_id = self.prompts.machine.run, params.turn_id
+    def final_error(self, params: ErrorNotification) -> None:
+        run, turn_id = self.driver.machine.run, params.turn_id
         if run is None or run.turn not in (None, turn_id):
             return
-        if not any(turn_id in pair for pair in run.begun):
-            self.prompts.turn_ended(turn_id, failure(params.error))
+        if not run.has_begun(turn_id):
+            self.driver.turn_ended(turn_id, failure(params.error))
 
     def turn_end_unreadable(self, params: JsonValue, problem: str | None) -> None:
         """Fail the turn, because its prompt must return."""
         turn_id = turn_of(params)
         if turn_id is not None:
             message = f"Codex ended the turn in a way that could not be read: {problem}"
-            self.prompts.turn_ended(turn_id, PromptFailure(INTERNAL_ERROR, message, {}))
+            self.driver.turn_ended(turn_id, PromptFailure(INTERNAL_ERROR, message, {}))

@@ -134,13 +134,13 @@ class OpenSession:
     def prompted(self) -> bool:
         """Whether Codex was asked for a turn since the session was opened."""
         session = self.session
-        return self.early is not None or (session is not None and session.prompts.machine.calls > 0)
+        return self.early is not None or (session is not None and session.driver.machine.calls > 0)
 
     def may_start_sub_agents(self) -> bool:
         """Return whether a prompt or a sub-agent runs, which may start another sub-agent."""
         if self.session is None:
             return self.early is not None
-        return self.session.prompts.busy or self.session.sub_agents.busy
+        return self.session.driver.busy or self.session.sub_agents.busy
 
     @property
     def sink(self) -> NotificationSink:
@@ -324,7 +324,7 @@ class Sessions:
             activity = SessionActivity(lambda now: asked.outflow.send(session_id, now))
             asking = activity.asking_first
         else:
-            asking = opened.session.prompts.asking
+            asking = opened.session.driver.asking
         knows_session = opens or opened is not None
         await self.git_consent.ensure(
             codex, directory, session_id, asked if knows_session else None, asking
@@ -333,7 +333,7 @@ class Sessions:
     def is_live(self, session_id: str) -> bool:
         """Return whether the newest connection has the session's thread loaded."""
         opened = self._open[session_id]
-        prompts = None if opened.session is None else opened.session.prompts
+        prompts = None if opened.session is None else opened.session.driver
         # A prompt that runs needs no resume; while the person reviews its plan, no turn runs.
         busy = prompts is not None and prompts.busy and prompts.reviewing is None
         return (
@@ -407,11 +407,11 @@ class Sessions:
             self._interrupt(opened.codex, agent_thread, agent_turn)
         intake.prompt_cancelled(session_id)
 
-    def outdate_turn(self, session_id: str) -> bool:
+    def rights_changed(self, session_id: str) -> bool:
         """Have later messages wait for the end of the turn that runs, because the session gets
-        other rights; return whether one runs, or a sub-agent's."""
+        other rights. Return whether a turn of the session or of a sub-agent runs."""
         session = self._open[session_id].session
-        return session is not None and session.outdate_turn()
+        return session is not None and session.rights_changed()
 
     def sub_agents_of(self, session_id: str) -> list[str]:
         """Return the threads of a session's sub-agents, at any depth, running or not."""

@@ -2,7 +2,7 @@
 
 The thread is a session's root thread or a sub-agent's. Owns the mapping's memory of the thread, and
 what waits: pieces of text, file reads for an edit, output that comes too fast. Joins the pieces of
-one text that came in one read. The owner decides where the events go, and what a turn means.
+one text that came in one read. The host decides where the events go, and what a turn means.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ SHOW_FILES: Final = frozenset({"item/started", "item/completed", "item/fileChang
 """Notifications whose events may contain the full texts of edited files."""
 
 
-class ThreadOwner(Protocol):
+class ThreadHost(Protocol):
     """Decides what of a thread is shown, and sends it: a session, or a sub-agent's session."""
 
     def on_arrival(self, method: str, params: JsonValue) -> None:
@@ -75,7 +75,7 @@ class ThreadOwner(Protocol):
     def turn_ended(self, turn: Turn) -> None:
         """Note that a turn ended; its events were sent."""
 
-    def turn_failed(self, params: ErrorNotification) -> None:
+    def final_error(self, params: ErrorNotification) -> None:
         """Note an error that Codex does not retry, which is the end of a turn that has not begun;
         of any other turn ``turn/completed`` follows."""
 
@@ -94,13 +94,13 @@ class ShownThread:
     mapping's memory of the thread; a replay may have filled it."""
 
     def __init__(
-        self, codex: AppServerConnection, thread_id: str, state: SessionState, owner: ThreadOwner
+        self, codex: AppServerConnection, thread_id: str, state: SessionState, host: ThreadHost
     ) -> None:
         self.codex = codex
         """The thread's connection; `Session.move` replaces it after a loss."""
         self.state = state
         self._id = thread_id
-        self._owner = owner
+        self._host = host
         self._steps = OrderedSteps(state.roots)
         self._pieces = JoinedPieces(self._arrived, self._show_pieces)
         self.on_notification: Callable[[str, JsonValue], None] = self._pieces.on_notification
@@ -122,16 +122,16 @@ class ShownThread:
         self._pieces.flush()
         if self.state.open_calls:
             self._set_timer()
-        self._owner.after_read()
+        self._host.after_read()
 
     def on_closed(self, error: TransportError | None) -> None:
         self._pieces.flush()
         self._steps.run_without_files()
-        self.close_open()
-        self._owner.thread_gone(error)
+        self.end_open_calls()
+        self._host.thread_gone(error)
 
-    def put(self, step: Callable[[], None]) -> None:
-        """Run ``step`` after everything that has arrived."""
+    def call_in_order(self, step: Callable[[], None]) -> None:
+        """Call ``step`` after everything that has arrived is shown."""
         self._pieces.flush()
         self._steps.put(step)
 
@@ -154,40 +154,40 @@ class ShownThread:
             self._timer.cancel()
             self._timer = None
 
-    def close_open(self) -> None:
+    def end_open_calls(self) -> None:
         """End open tool calls and compactions, because their turn is over."""
-        self._owner.send_events(close_compactions(self.state))
-        self._owner.send_events(close_open_calls(self.state))
+        self._host.send_events(close_compactions(self.state))
+        self._host.send_events(close_open_calls(self.state))
         self._steps.texts.forget()
         self.state.looks = {}
 
     def _arrived(self, method: str, params: JsonValue) -> None:
-        self._owner.on_arrival(method, params)
+        self._host.on_arrival(method, params)
         self._steps.put(self._handle, method, params)
 
     def _handle(self, method: str, params: JsonValue) -> None:
-        """Show a notification, and report turn events to the owner. The end of an item is shown
+        """Show a notification, and report turn events to the host. The end of an item is shown
         first, because the end of a turn may wait for that report."""
         if method == "item/completed":
             try:
                 self._show(method, params)
             finally:
-                self._owner.on_turn_event(method, params)
+                self._host.on_turn_event(method, params)
         else:
             if method in TURN_METHODS:
-                self._owner.on_turn_event(method, params)
+                self._host.on_turn_event(method, params)
             self._show(method, params)
 
     def _show(self, method: str, params: JsonValue) -> None:
         row = ROWS.get(method)
-        if row is None or not self._owner.may_show(method, params):
+        if row is None or not self._host.may_show(method, params):
             return
         if method in WITHOUT_SECRETS:
             params = WITHOUT_SECRETS[method](params)
         event = self.codex.decode_notification(method, params)
         if isinstance(event, UnknownNotification):
             if method == "turn/completed":
-                self._owner.turn_end_unreadable(params, event.problem)
+                self._host.turn_end_unreadable(params, event.problem)
             return
         if method in SHOW_FILES:
             if wanted := wanted_looks(event.params, self.state.roots):
@@ -196,27 +196,27 @@ class ShownThread:
             self.state.looks = {}
         try:
             self.state.now = monotonic()
-            self._owner.send_events(row(self.state, event.params))
+            self._host.send_events(row(self.state, event.params))
         finally:  # the prompt must return even if its end cannot be shown
             if isinstance(event, TurnCompletedEvent):
-                self._owner.turn_ended(event.params.turn)
+                self._host.turn_ended(event.params.turn)
             elif isinstance(event, ErrorEvent) and not event.params.will_retry:
-                self._owner.turn_failed(event.params)
+                self._host.final_error(event.params)
 
     def _show_pieces(self, method: str, turn_id: str, item_id: str, text: str) -> None:
         """Show joined pieces of one text, after everything that has arrived."""
         if self._steps.busy:
             self._steps.put(self._show_pieces, method, turn_id, item_id, text)
-        elif self._owner.may_show_pieces(turn_id):
+        elif self._host.may_show_pieces(turn_id):
             self.state.now = monotonic()
-            self._owner.send_events(PIECES[method](self.state, item_id, text))
+            self._host.send_events(PIECES[method](self.state, item_id, text))
 
     def _show_edit(self, event: ServerNotification, params: JsonValue, looks: Looks) -> None:
         """Show an event after its files were read, unless its turn is over by now."""
-        if not self._owner.may_show(event.method, params):
+        if not self._host.may_show(event.method, params):
             return
         self.state.now, self.state.looks = monotonic(), looks
-        self._owner.send_events(ROWS[event.method](self.state, event.params))
+        self._host.send_events(ROWS[event.method](self.state, event.params))
         self._set_timer()
 
     def _set_timer(self) -> None:
@@ -229,7 +229,7 @@ class ShownThread:
     def _flush_due(self) -> None:
         self._timer = None
         self.state.now = monotonic()
-        self._owner.send_events(flush_due(self.state))
+        self._host.send_events(flush_due(self.state))
         self._set_timer()
 
 
