@@ -6,6 +6,7 @@ import asyncio
 import gzip
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from unittest.mock import Mock
 
 import anyio
 import pytest
@@ -139,6 +140,17 @@ async def test_a_stream_that_is_refused_slowly_is_not_asked_for_without_end(
     async with joined(special, message_limit=LIMIT) as both:
         assert "503 later" in await both.receiver.end()
     assert refusals == 5
+
+
+async def test_a_server_that_is_not_reached_slowly_is_not_asked_for_without_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(http_requests, "PAUSES", (0.0,) * 5)
+    monkeypatch.setattr(http_requests, "LASTING_SECONDS", 0.0)
+    requests = Mock(**{"stream.side_effect": http_requests.NotReached("no route")})
+    with pytest.raises(http_requests.NotReached, match="no route"):
+        await asyncio.wait_for(http_requests.HttpStream(requests, {}, Mock()).run(Mock()), WAIT)
+    assert requests.stream.call_count == 5
 
 
 async def body_without_end(request: Request) -> None:

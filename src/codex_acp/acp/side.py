@@ -19,7 +19,7 @@ from contextvars import ContextVar
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias
 
-from codex_acp._record import NamedTuple, record
+from codex_acp._record import NamedTuple, record  # as the standard ones, loaded faster
 from codex_acp.errors import CodexAcpError, InvalidPayload, MisuseError, RpcError, TransportError
 from codex_acp.jsonrpc.framing import DEFAULT_LINE_LIMIT
 from codex_acp.jsonrpc.message import (
@@ -332,7 +332,7 @@ class Side:
         try:
             result = await entry.run()
             dialect = self._current_dialect
-            if method not in dialect.extensions:  # which no schema knows
+            if method not in dialect.extensions:  # in no schema; JSON of a quick handler passes
                 dialect.refuse_unstable(method, dialect.peer_requests[method], result)
             answer_result(responder, result)
         except Exception as error:  # noqa: BLE001 - logged and answered by the next line
