@@ -94,7 +94,7 @@ class Lively(EventStream):
 
     def __init__(self, limit: int) -> None:
         super().__init__(limit)
-        self.commented = True
+        self.has_keep_alive = True
 
 
 class Thinking:

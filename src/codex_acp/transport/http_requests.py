@@ -402,9 +402,7 @@ class EventStream:
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
-        self._line = (
-            bytearray()
-        )  # the unfinished line; if `_is_unused`, only its first `FIELD_BYTES`
+        self._line = bytearray()  # the unfinished line; an unused one: its first `FIELD_BYTES`
         self._data = bytearray()  # of the unfinished event
         self._idle = 0  # bytes of comments and unused fields since the last event
         self._after_return = False  # the last chunk ended with CR, perhaps one of CR LF
