@@ -57,8 +57,8 @@ async def test_who_lost_a_session_often_hears_of_its_end_once(
 
 @pytest.mark.parametrize("kept", [False, True])
 def test_who_takes_a_session_over_is_shown_the_tool_calls_of_the_turn_that_runs(kept: bool) -> None:
-    prompts = SimpleNamespace(turn_ids=frozenset(), turn=object(), busy=True)
-    shown = SimpleNamespace(sub_agents=(), change_client=lambda _: None, prompts=prompts)
+    driver = SimpleNamespace(turn_ids=frozenset(), turn=object(), busy=True)
+    shown = SimpleNamespace(sub_agents=(), change_client=lambda _: None, driver=driver)
     opened = SimpleNamespace(session=shown)
     sessions = SimpleNamespace(open_session=lambda _: opened)
     agent = SimpleNamespace(sessions=sessions)
