@@ -362,30 +362,26 @@ class ForeignReach:
 
     def apply(self, event: ServerNotification) -> Reach | None:
         """Return the turn to interrupt now, if any."""
-        if isinstance(event, notifications.ItemCompletedEvent):
-            if getattr(event.params.item, "status", None) == "failed":
-                for sent in self._sent_by(event.params.thread_id, event.params.item):
-                    with suppress(ValueError):
-                        self._sent.remove(sent)
-            return None
-        if not isinstance(event, notifications.ItemStartedEvent):
+        if not isinstance(event, notifications.ItemStartedEvent | notifications.ItemCompletedEvent):
             return None
         thread, turn, item = event.params.thread_id, event.params.turn_id, event.params.item
         others = tuple(self._items.reached_elsewhere(thread, item))
-        self._sent += self._sent_by(thread, item)
+        messages: list[_SentInput] = []
+        if isinstance(item, models.CollabAgentToolCallThreadItem) and item.tool == "sendInput":
+            messages = [_SentInput((thread, item.id), each, item.prompt) for each in others]
+        if isinstance(event, notifications.ItemCompletedEvent):
+            if getattr(item, "status", None) == "failed":
+                for sent in messages:
+                    with suppress(ValueError):
+                        self._sent.remove(sent)
+            return None
+        self._sent += messages
         is_sent = isinstance(item, models.UserMessageThreadItem) and self._was_sent(thread, item)
         # A second interrupt would end the next turn.
         if turn in self.reached or not (others or is_sent):
             return None
         self.reached[turn] = others
         return Reach(thread, turn, others)
-
-    def _sent_by(self, thread: str, item: models.ThreadItem) -> list[_SentInput]:
-        """Return the messages that a call sends to threads of other sessions."""
-        if not isinstance(item, models.CollabAgentToolCallThreadItem) or item.tool != "sendInput":
-            return []
-        others = self._items.reached_elsewhere(thread, item)
-        return [_SentInput((thread, item.id), each, item.prompt) for each in others]
 
     def _was_sent(self, thread: str, message: models.UserMessageThreadItem) -> bool:
         """Return whether a model of another session sent a message, and forget its call."""
