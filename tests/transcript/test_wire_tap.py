@@ -235,9 +235,25 @@ def test_5_2_a_secret_in_output_that_is_no_whole_text_is_not_recorded() -> None:
         line = json.loads(wire.say("client", "sent", message))
         said += b64decode(line["message"]["params"]["update"]["data"])
     assert b"\xff token=[redacted] caf\xc3\xa9 OPENAI_API_KEY=[redacted]" in said
-    assert said.endswith(b"\n\xed\xa0\x80 \xe2\x82")
+    assert said.endswith(b"\n\xed\xa0\x80 ")  # the rest of the character has not come
     assert b"Zq7" not in said
     assert b"9Pw" not in said
+
+
+@pytest.mark.attack(by="model")
+@pytest.mark.parametrize("at", range(1, 20))
+def test_5_2_a_secret_with_an_accent_is_found_wherever_its_output_is_cut(at: int) -> None:
+    remember_secrets(["clé-très-secrète"])
+    wire = Wire()
+    text = "clé-très-secrète €".encode()
+    said = b""
+    for piece in (text[:at], text[at:]):
+        message = output("", 2)
+        message["params"]["update"]["data"] = b64encode(piece).decode()
+        line = json.loads(wire.say("client", "sent", message))
+        said += b64decode(line["message"]["params"]["update"]["data"])
+    assert b"secr" not in said
+    assert said.endswith(" €".encode())
 
 
 @pytest.mark.attack(by="model")
@@ -255,17 +271,22 @@ def test_5_2_a_secret_in_output_that_is_no_whole_text_is_not_recorded() -> None:
     ids=["terminal", "blob", "lines", "url", "in-text"],
 )
 @pytest.mark.parametrize("secret", ["ghp_16C7e42F292c6912E7710c838347", TYPED])
-def test_5_2_a_secret_in_base64_is_in_none_of_it(place: Any, secret: str) -> None:
+@pytest.mark.parametrize(
+    "spelled",
+    [str, lambda data: data.rstrip("="), lambda data: data.translate(str.maketrans("+/", "-_"))],
+    ids=["padded", "unpadded", "url-safe"],
+)
+def test_5_2_a_secret_in_base64_is_in_none_of_it(place: Any, secret: str, spelled: Any) -> None:
     wire = Wire()
     wire.say("client", "sent", {"id": 7, "method": "elicitation/create", "params": {}})
     wire.say("client", "received", {"id": 7, "result": {"content": {"city": TYPED}}})
-    for text, known in ((f"\u20ac: {secret}", False), ("\u20ac: none", True)):
-        data = in_base64(text)
+    for text, known in ((f"\u20ac: ~~~{secret}???", False), ("\u20ac: ~~~none???", True)):
+        data = spelled(in_base64(text))
         messages: list[dict[str, JsonValue]] = [{"method": "x"}, {"method": "x", "id": 1}]
         for message in messages:
             line = json.loads(wire.say("client", "sent", {**message, "params": place(data)}))
             kept = json.dumps(line["message"]["params"]).replace("\\n", "")
-            assert (data in kept) is known
+            assert (data in kept or in_base64(text) in kept) is known
             assert in_base64("\u20ac: ")[:4] in kept
 
 

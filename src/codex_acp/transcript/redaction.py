@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from base64 import b64decode, b64encode
+from codecs import IncrementalDecoder, getincrementaldecoder
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass, replace
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias, TypeVar
@@ -103,6 +104,8 @@ REMEMBERED: Final = 1024
 """Characters of the end of a text that are remembered, to find secrets that span pieces."""
 BEGINNING: Final = 128
 """Characters remembered before and after the start of a secret longer than `REMEMBERED`."""
+_STANDARD: Final = str.maketrans("-_", "+/")
+"""Turns the URL-safe alphabet of base64 into the standard one."""
 MAX_TEXTS: Final = 200
 """Texts that are remembered at once; the oldest is forgotten."""
 _PIECES: Final = (
@@ -120,6 +123,8 @@ class Pieces:
     def __init__(self, typed: Collection[str]) -> None:
         self._typed = typed
         self._ends: LastOnes[str, str] = LastOnes(MAX_TEXTS)
+        self._decoders: LastOnes[str, IncrementalDecoder] = LastOnes(MAX_TEXTS)
+        """A decoder keeps the part of a character that a piece ends with for the next piece."""
 
     def without_secrets(self, method: str | None, params: JsonValue) -> JsonValue:
         """Return the params of a notification without the parts of secrets in a piece of text."""
@@ -134,15 +139,24 @@ class Pieces:
             text = piece = text_at(update, *path)
             if piece is None:
                 continue
+            kind = update.get("sessionUpdate") if path[0] == "content" else "terminal"
+            text_id = f"{kind} {params.get('sessionId')} {value_at(update, *id_path)}"
             if in_base64 := id_path == ("terminalId",):
-                text = _from_base64(piece, "surrogateescape")  # a piece may end inside a character
+                text = self._decode(text_id, piece)
             if text is not None:
-                kind = update.get("sessionUpdate") if path[0] == "content" else "terminal"
-                text_id = f"{kind} {params.get('sessionId')} {value_at(update, *id_path)}"
                 text = self._redact(text_id, text)
                 kept = _to_base64(text, "surrogateescape") if in_base64 else text
                 return {**params, "update": _with_text(update, path, kept)}
         return params
+
+    def _decode(self, text_id: str, piece: str) -> str | None:
+        """Return a piece in base64 as text; None if it is no base64."""
+        decoder = self._decoders.get(text_id) or getincrementaldecoder("utf-8")("surrogateescape")
+        self._decoders[text_id] = decoder
+        try:
+            return decoder.decode(_bytes_of(piece))
+        except ValueError:
+            return None
 
     def _redact(self, text_id: str, piece: str) -> str:
         """Return the piece of a text without its parts of secrets."""
@@ -162,10 +176,16 @@ def _with_text(value: JsonValue, path: tuple[str, ...], text: str) -> JsonValue:
     return {**value, path[0]: _with_text(value[path[0]], path[1:], text)}
 
 
-def _from_base64(data: str, errors: str = "surrogatepass") -> str | None:
-    """Return the text in ``data``; None if that is no text in base64. Line breaks are ignored."""
+def _bytes_of(data: str) -> bytes:
+    """Decode base64 of either alphabet, with or without padding; line breaks are ignored. Raises
+    ValueError."""
+    return b64decode(data.translate(_STANDARD) + "==")
+
+
+def _from_base64(data: str) -> str | None:
+    """Return the text in ``data``; None if that is no text in base64."""
     try:
-        return b64decode(data).decode("utf-8", errors)
+        return _bytes_of(data).decode("utf-8", "surrogatepass")
     except ValueError:
         return None
 
@@ -204,8 +224,10 @@ _TYPED: Final = {
 """Request → member of its answer with the values that a person typed, by field."""
 _SETTINGS: Final = re.compile(r"(?i)env|headers|(env_)?http_?headers|env_?vars|query_?params")
 """Members with settings: all their values may be secrets."""
-_BASE64: Final = re.compile(r"[A-Za-z0-9+/\r\n]{8,}={0,2}")
-"""Base64 at the start of a member, or after ``;base64,`` of a data URL."""
+_BASE64: Final = tuple(
+    re.compile(rf"[A-Za-z0-9\r\n{others}]{{8,}}={{0,2}}") for others in ("+/", "_-")
+)
+"""Base64 of both alphabets at the start of a member, or after ``;base64,`` of a data URL."""
 _METHOD: Final = re.compile(rb'"method"\s*:\s*"([^"\\]{1,100})"')
 _HEAD: Final = 2048
 """Bytes at the start of a large message that are searched for its method."""
@@ -370,14 +392,17 @@ class WireTap:
 
     def _scrub_base64(self, part: str) -> str:
         """Return ``part`` without the secrets of the text in the base64 at its start."""
-        match = _BASE64.match(part)
-        text = None if match is None else _from_base64(match[0])
-        if match is None or text is None:
-            return part
-        clean = self._walk("", text)
-        assert isinstance(clean, str)
-        clean = secrets.scrub(clean, len(clean))
-        return part if clean == text else _to_base64(clean) + part[match.end() :]
+        for pattern in _BASE64:
+            match = pattern.match(part)
+            text = None if match is None else _from_base64(match[0])
+            if match is None or text is None:
+                continue
+            clean = self._walk("", text)
+            assert isinstance(clean, str)
+            clean = secrets.scrub(clean, len(clean))
+            if clean != text:
+                return _to_base64(clean) + part[match.end() :]
+        return part
 
 
 def _texts(value: JsonValue) -> Iterator[str]:
