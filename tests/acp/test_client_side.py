@@ -11,6 +11,7 @@ from codex_acp.acp import ClientNotificationHandlers, types
 from codex_acp.acp._generated.v1.methods import CLIENT_REQUESTS
 from codex_acp.errors import ConnectionClosed, InvalidPayload
 from codex_acp.wire.codec import plain
+from codex_acp.wire.registry import MAX_VALUES
 from tests.acp.benches import ClientBench
 from tests.acp.raw_peer import WAIT
 from tests.acp.tables import NEW_SESSION, PERMISSION, PROMPT, client_notifications, client_requests
@@ -118,6 +119,19 @@ async def test_invalid_params_of_the_agent_name_the_field(params: object, field:
         error = (await bench.peer.ask(1, "session/request_permission", params))["error"]
         assert error["code"] == -32602
         assert field in error["message"]
+
+
+@pytest.mark.attack("agent")
+async def test_a_form_of_an_agent_with_too_many_values_is_refused_before_it_is_read() -> None:
+    requests = client_requests()
+    requests["elicitation/create"] = elicit
+    fields = {f"f{number}": {"type": "boolean"} for number in range(MAX_VALUES // 2)}
+    schema = {"type": "object", "properties": fields}
+    form = {"sessionId": "s1", "mode": "form", "message": "?", "requestedSchema": schema}
+    async with ClientBench(requests) as bench:
+        error = (await bench.peer.ask(1, "elicitation/create", form))["error"]
+    assert error["code"] == -32602
+    assert f"more than {MAX_VALUES} values" in error["message"]
 
 
 async def test_an_agent_can_cancel_its_request() -> None:

@@ -12,6 +12,7 @@ from codex_acp.acp.capabilities import ClientFeatures
 from codex_acp.acp.types import RequestPermissionResponse, SelectedRequestPermissionOutcome
 from codex_acp.bridge import Approval, Bridge, Decline, Elicitation, PromptStop, Told, look_at
 from codex_acp.errors import InvalidPayload
+from codex_acp.wire.registry import MAX_VALUES
 from tests.support.routing_samples import change, file_item
 
 TURN: dict[str, Any] = {"threadId": "root", "turnId": "turn"}
@@ -195,6 +196,15 @@ def test_1_3_what_is_unknown_or_does_not_fit_is_declined() -> None:
     assert bridge.heard("vault/opened", {}).v1() == []
     with pytest.raises(InvalidPayload, match="turn/started"):
         bridge.heard("turn/started", {"threadId": 1})
+
+
+@pytest.mark.attack("MCP server")
+def test_2_5_a_form_of_too_many_values_is_declined_before_it_is_read() -> None:
+    fields: Any = {f"f{number}": {"type": "boolean"} for number in range(MAX_VALUES // 2)}
+    schema = {"type": "object", "properties": fields}
+    asked = running().asked(0, ELICITATION, {**FORM, "requestedSchema": schema})
+    assert isinstance(asked, Decline)
+    assert f"more than {MAX_VALUES} values" in asked.reason
 
 
 def test_1_6_a_decline_is_said_to_the_person() -> None:

@@ -35,6 +35,7 @@ from codex_acp.testing import (
     ScriptedAppServer,
 )
 from codex_acp.wire.codec import encode
+from codex_acp.wire.registry import MAX_VALUES
 from tests.codex.codex_bench import HELLO
 from tests.codex.server_request_samples import COMMAND, SAMPLES
 
@@ -305,3 +306,18 @@ def test_a_handler_for_an_unknown_method_is_a_misuse() -> None:
     handlers = cast("RequestHandlers", {"item/brandNew/ask": gives_nothing})
     with pytest.raises(MisuseError, match="item/brandNew/ask"):
         requests_module.ServerRequests(None, requests_module.UnknownParts()).handle(handlers)
+
+
+@pytest.mark.attack("MCP server")
+async def test_2_5_a_form_of_too_many_values_is_refused_before_it_is_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    fields = {f"f{number}": {"type": "boolean"} for number in range(MAX_VALUES // 2)}
+    schema = {"type": "object", "properties": fields}
+    method = "mcpServer/elicitation/request"
+    large = {**SAMPLES[method], "mode": "form", "requestedSchema": schema}
+    monkeypatch.setattr(MODELS, "decode", pytest.fail)  # `decode_request` would call it
+    refused: list[RefusedRequest] = []
+    answer = await answer_to(method, large, refused=refused)
+    assert answer["result"]["action"] == "decline"
+    assert f"more than {MAX_VALUES} values" in refused[0].reason

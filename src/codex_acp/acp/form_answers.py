@@ -130,23 +130,16 @@ def as_json(model: WireModel) -> Any:
     return plain(model)
 
 
-def too_many(fields: int, choices: int) -> str | None:
-    """Return why a form with so many fields and choices is too large; None if it is not."""
-    if fields > MAX_FIELDS:
-        return f"it has {fields} fields, above the limit of {MAX_FIELDS}"
-    if choices > MAX_CHOICES:
-        return f"it has {choices} choices, above the limit of {MAX_CHOICES}"
-    return None
-
-
 def too_large(schema: Form) -> str | None:
     """Return why a form is too large for a person, to complete "it was declined because …"."""
     properties = schema.get("properties", {})
     # ACP allows to require names that are no fields.
     fields = max(len(properties), len(set(schema.get("required") or ())))
+    if fields > MAX_FIELDS:
+        return f"it has {fields} fields, above the limit of {MAX_FIELDS}"
     choices = [option for field in properties.values() for option in choices_of(field)]
-    if (reason := too_many(fields, len(choices))) is not None:
-        return reason
+    if len(choices) > MAX_CHOICES:
+        return f"it has {len(choices)} choices, above the limit of {MAX_CHOICES}"
     characters = sum(len(value) + len(title) for value, title in choices)
     for name, field in properties.items():
         if _is_known(field):

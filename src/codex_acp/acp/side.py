@@ -314,7 +314,7 @@ class Side:
         params = {} if request.params is None else request.params
         try:
             models = self._current_dialect.models
-            return partial(handler, models.decode(model_name, params, request.method))
+            return partial(handler, models.decode_request(model_name, params, request.method))
         except InvalidPayload as error:
             self.connection.warn(logger, "sent invalid params: %s", error)
             data: JsonValue = {"problems": list(error.problems)}

@@ -294,7 +294,7 @@ class Bridge:
                 problems = ("no schema that is known here has it",)
                 raise InvalidPayload(f"the request {method}", problems)
             given = {} if params is None else params
-            decoded: Any = MODELS.decode(info.params, given, f"the params of {method}")
+            decoded: Any = MODELS.decode_request(info.params, given, f"the params of {method}")
             request: ServerRequest = REQUEST_CLASSES[method](request_id, decoded)
         except InvalidPayload as error:
             reason = str(error)

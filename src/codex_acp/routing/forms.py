@@ -16,10 +16,8 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from itertools import islice
 from typing import TYPE_CHECKING, Final, TypeAlias, assert_never
 
-from codex_acp._json import list_at, object_at
 from codex_acp.acp.form_answers import (
     MAX_CHOICES,
     MAX_FIELDS,
@@ -27,7 +25,6 @@ from codex_acp.acp.form_answers import (
     MIN_INTEGER,
     misfit,
     too_large,
-    too_many,
 )
 from codex_acp.codex._generated import models
 from codex_acp.errors import InvalidPayload
@@ -89,9 +86,6 @@ _KEYWORDS: Final = frozenset(
     }
 )  # fmt: skip
 """Keywords of `McpElicitationPrimitiveSchema`, and ``uniqueItems``: no answer repeats a choice."""
-
-_CHOICES: Final = (("enum",), ("oneOf",), ("items", "enum"), ("items", "anyOf"))
-"""Paths in a field at which its choices can be."""
 
 
 MAX_LABEL: Final = 100
@@ -170,11 +164,6 @@ def acp_form(schema: models.McpElicitationSchema) -> Form | Unrepresentable:
 
 def acp_form_of_json(schema: object) -> Form | Unrepresentable:
     """Convert the JSON of a form in the modes ``openai/form`` and ``openaiForm``."""
-    fields = object_at(schema, "properties")
-    counted = islice(fields.values(), MAX_FIELDS)  # with more, the choices do not matter
-    choices = sum(len(list_at(field, *path)) for field in counted for path in _CHOICES)
-    if (reason := too_many(len(fields), choices)) is not None:  # first: to decode takes long
-        return Unrepresentable(reason)
     try:
         source = decode(models.McpElicitationSchema, schema)
     except InvalidPayload:
@@ -188,9 +177,9 @@ def _form(schema: models.McpElicitationSchema) -> Form:
     )
     if "type" not in schema.model_fields_set:
         raise LossError("its schema does not say that it is an object")
-    reason = too_many(len(schema.properties), 0)  # checked before the fields are converted
-    if reason is not None:
-        raise LossError(reason)
+    if len(schema.properties) > MAX_FIELDS:  # checked before the fields are converted
+        fields = len(schema.properties)
+        raise LossError(f"it has {fields} fields, above the limit of {MAX_FIELDS}")
     form: Form = {
         "type": "object",
         "properties": {name: _property(name, p) for name, p in schema.properties.items()},

@@ -120,7 +120,7 @@ class ServerRequests:
             self._refuse(request, responder, reason)
             return
         try:
-            params = MODELS.decode(
+            params = MODELS.decode_request(
                 info.params, {} if request.params is None else request.params, request.method
             )
         except InvalidPayload as error:
