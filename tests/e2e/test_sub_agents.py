@@ -3,11 +3,22 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from codex_acp.testing import Gate, Step, Text, ToolCall, exec_command
+from codex_acp.testing import (
+    Gate,
+    McpTool,
+    ScriptedMcpServer,
+    Step,
+    Text,
+    ToolCall,
+    exec_command,
+    form_elicitation,
+    mcp_call,
+)
 from tests.e2e.sub_agents_bench import CONFIG, OLD, SubAgentBench, spawn, spawn_old, wait
 from tests.e2e_contract.contract_bench import Scenes
 from tests.support.codex_version import codex_under_test
@@ -59,6 +70,10 @@ ASKS = SCENES.add(
 LEFT = SCENES.add("left", [spawn(ASKS, "asker")], [Text("Root is done.")], [Text("Told.")])
 """The root is done while its sub-agent asks."""
 
+FORM = SCENES.add("form", [mcp_call("paints", "paint", {}, call_id="k4")], [Text("It is red.")])
+ROOT: list[list[Step]] = [[Text("Root is done.")], [Text("Told.")]]
+LEFT_FORM = SCENES.add("left form", [spawn(FORM, "painter")], *ROOT)
+
 NATIVE: list[Any] = [pytest.param(1, {"subagents": {}}, id="v1"), pytest.param(2, {}, id="v2")]
 
 
@@ -97,8 +112,11 @@ def test_a_sub_agent_is_a_session_of_its_own_live_and_loaded(
         assert bench.text(child, mark) == "Working.Child is done."
 
 
-def test_3_9_a_sub_agents_question_stays_open_and_shown_when_its_session_is_loaded() -> None:
-    with SubAgentBench(SCENES, 1) as bench:
+@pytest.mark.parametrize("capabilities", [{}, {"subagents": {}}], ids=["lines", "sessions"])
+def test_3_9_a_sub_agents_question_stays_open_and_shown_when_its_session_is_loaded(
+    capabilities: dict[str, Any],
+) -> None:
+    with SubAgentBench(SCENES, 1, capabilities) as bench:
         bench.prompt(LEFT)
         asked = bench.adapter.wait_for(lambda m: m.get("method") == "session/request_permission")
         card = asked["params"]["toolCall"]["toolCallId"]
@@ -106,10 +124,35 @@ def test_3_9_a_sub_agents_question_stays_open_and_shown_when_its_session_is_load
         bench.adapter.choose(asked, "allow_once")
         is_end = {"toolCallId": card, "status": "completed"}.items()
         bench.wait(bench.session, lambda u: is_end <= u.items(), mark)
+        for child in bench.children():  # its own call, announced before the load, ends behind it
+            bench.wait(child, lambda u: "Child has made it." in json.dumps(u), mark)
 
         of_card = [u for u in bench.updates(since=mark) if u.get("toolCallId") == card]
         assert [u["status"] for u in of_card] == ["pending", "in_progress", "completed"]
         assert "touch child-made" in of_card[0]["title"]
+
+
+def test_3_9_a_sub_agents_form_stays_open_when_its_session_is_loaded(tmp_path: Path) -> None:
+    form = form_elicitation("Which color?", {"color": {"type": "string"}})
+    tools = [McpTool("paint", read_only=True, elicitations=[form])]
+    server = ScriptedMcpServer(tmp_path, tools, name="paints")
+    config = {**CONFIG, "mcp_servers": {"paints": server.config}}
+    capabilities: dict[str, Any] = {"subagents": {}, "elicitation": {"form": {}}}
+    with SubAgentBench(SCENES, 1, capabilities, config) as bench:
+        bench.prompt(LEFT_FORM)
+        asked = bench.adapter.wait_for(lambda m: m.get("method") == "elicitation/create")
+        (child,) = bench.children()
+        mark = load(bench)
+        waits = {"state": {"state": "requires_action"}}.items()
+        bench.wait(bench.session, lambda u: waits <= u.items(), mark)
+        answer = {"action": "accept", "content": {"color": "red"}}
+        bench.adapter.send({"id": asked["id"], "result": answer})
+        bench.wait(child, lambda u: "It is red." in json.dumps(u), mark)
+
+        assert asked["params"]["sessionId"] == bench.session
+        assert [a["result"] for a in server.answers()] == [answer]
+        again = [m.get("method") for m in bench.adapter.messages[mark:]]
+        assert "elicitation/create" not in again
 
 
 def test_what_is_a_sub_agents_cannot_be_used_as_a_session() -> None:

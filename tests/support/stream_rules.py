@@ -115,8 +115,11 @@ class StreamRules:
                 self._of_v2(each).replay(begins=self._is_opening(each))  # another may go on
             if result is not None:
                 self._sessions.add(session)
-                opened = {key for key, s in self._calls.items() if key[0] == session and s in _OPEN}
-                self._reopened |= opened
+                self._reopened |= {
+                    key
+                    for key, status in self._calls.items()
+                    if self._top(key[0]) == session and status in _OPEN
+                }
         elif method in _ENDS and result is not None:
             self._sessions.discard(session)
             for each in [s for s in self._above if self._top(s) == session]:
