@@ -278,6 +278,27 @@ async def test_replayed_history_is_kept_apart_from_live_updates() -> None:
         assert (await session.run("Go.")).text == "Hello."
 
 
+@pytest.mark.attack("agent")
+async def test_an_agent_whose_history_never_stops_does_not_fill_the_memory(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("codex_acp.runtime.results.ANSWER_LIMIT", 100_000)
+    agent = ScriptedAgent(load=True)
+
+    async def load(request: types.LoadSessionRequest) -> types.LoadSessionResponse:
+        for number in range(100):
+            agent.say(request.session_id, f"{number} " + "x" * 10_000)
+            await agent.side.drain()
+        return types.LoadSessionResponse()
+
+    agent.on(load=load)
+    async with AgentRuntime() as runtime, runtime.open(agent.spec(), session_id="old") as session:
+        texts = [update.content.text for update in session.history]  # type: ignore[union-attr] # chunks
+        assert 5 <= len(texts) < 10
+        assert texts[-1].startswith("99 ")
+        assert f"its first {100 - len(texts)} updates are left out" in caplog.text
+
+
 async def test_updates_that_come_before_the_answer_to_session_new_are_not_lost() -> None:
     agent = ScriptedAgent()
     command = types.AvailableCommand(name="plan", description="Make a plan")

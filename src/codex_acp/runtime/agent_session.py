@@ -34,7 +34,7 @@ from codex_acp.runtime.errors import (
     SessionBusy,
 )
 from codex_acp.runtime.permissions import Answers
-from codex_acp.runtime.results import Record, ToolCall
+from codex_acp.runtime.results import History, Record, ToolCall
 from codex_acp.transport.shielding import shielded
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ class AgentSession:
             process.client.drain,
         )
         self.replaying = replaying
-        self.history: list[Update] = []
+        self.history: History = History()
         self.commands: tuple[types.AvailableCommand, ...] = ()
         self.title: str | None = None
         self.usage: types.UsageUpdateSessionUpdate | None = None
@@ -94,7 +94,7 @@ class AgentSession:
         elif isinstance(update, types.UsageUpdateSessionUpdate):
             self.usage = update
         if self.replaying:
-            self.history.append(update)
+            self.history.take(update)
             return
         if self.prompt is not None and self.prompt.sent and not self.prompt.done:
             self.prompt.take(update)
@@ -519,6 +519,12 @@ def _set_open(session: AgentSession, response: _Answer) -> None:
     session.options.modes_reported(response.modes)
     session.options.reported(response.config_options)
     session.replaying = False
+    if session.history.left_out:
+        logger.warning(
+            "the history of the session %s is too large: its first %d updates are left out",
+            session.session_id,
+            session.history.left_out,
+        )
 
 
 CLOSE_SECONDS: Final = 5.0

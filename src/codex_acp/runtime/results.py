@@ -5,6 +5,7 @@ Owns patching a tool call, and joining pieces to messages. Must not know how upd
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import dataclass, field, replace
 from functools import cache
 from sys import getsizeof
@@ -78,8 +79,9 @@ class PromptResult:
 
 
 ANSWER_LIMIT: Final = 256 * 1024 * 1024
-"""Bytes of one prompt's messages, thoughts and tool calls, as they count in memory: a prompt of
-hours has less, and an agent that never stops would fill the memory of this process."""
+"""Bytes of one prompt's messages, thoughts and tool calls, or of a session's history, as they count
+in memory: a prompt of hours has less, and an agent that never stops would fill the memory of this
+process."""
 
 
 @dataclass(slots=True)
@@ -151,6 +153,23 @@ class Record:
     @property
     def messages(self) -> tuple[str, ...]:
         return tuple("".join(parts) for _, parts in self._messages)
+
+
+class History:
+    """The newest `ANSWER_LIMIT` bytes of the updates that an agent replays for a session."""
+
+    def __init__(self) -> None:
+        self.updates: deque[Update] = deque()
+        self.left_out = 0
+        """Number of older updates that are not kept."""
+        self._size = 0
+
+    def take(self, update: Update) -> None:
+        self.updates.append(update)
+        self._size += _size_of(update)
+        while self._size > ANSWER_LIMIT:
+            self._size -= _size_of(self.updates.popleft())
+            self.left_out += 1
 
 
 _VALUE_SIZE: Final = 64

@@ -77,8 +77,9 @@ class Session:
 
     @property
     def history(self) -> tuple[Update, ...]:
-        """Return the updates that the agent replayed when the session was loaded, no live ones."""
-        return tuple(self._state.history)
+        """Return the updates that the agent replayed when the session was loaded, no live ones; of
+        more than 256 MiB the newest."""
+        return tuple(self._state.history.updates)
 
     @property
     def options(self) -> ConfigOptions:
