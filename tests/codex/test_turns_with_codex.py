@@ -14,6 +14,7 @@ import pytest
 from pydantic import BaseModel, Field
 
 from codex_acp.codex import (
+    NotificationStream,
     OutputInvalid,
     TurnFailed,
     TurnInterrupted,
@@ -23,8 +24,11 @@ from codex_acp.codex import (
 )
 from codex_acp.codex.types import (
     AgentMessageThreadItem,
+    BaseBranchReviewTarget,
     CommandExecutionThreadItem,
+    ErrorEvent,
     ItemAgentMessageDeltaEvent,
+    ReviewStartParams,
     TurnCompletedEvent,
     TurnStartedEvent,
 )
@@ -125,6 +129,24 @@ async def test_a_failed_turn_raises_with_the_kind_of_the_error_and_what_there_wa
             assert caught.value.result.text == "Before."
             with pytest.raises(TurnFailed, match="bad request"):
                 await thread.run("Again.")
+
+
+async def test_a_turn_does_not_fail_with_the_error_of_a_review_that_never_began() -> None:
+    script: Script = [[Text("Hello.")], [Fail(400, "bad request")], [Text("Hello again.")]]
+    outside_of_git = BaseBranchReviewTarget(branch="main")
+    with anyio.fail_after(WAIT_SECONDS):
+        async with CodexBench(script) as bench:
+            thread = await bench.thread()
+            review = ReviewStartParams(thread_id=thread.id, target=outside_of_git)
+            async with NotificationStream(bench.codex, thread.id) as stream:
+                await bench.codex.review_start(review)
+                while not isinstance(await anext(stream), ErrorEvent):
+                    pass
+            result = await thread.run("Hi.")
+            assert (result.status, result.error, result.text) == ("completed", None, "Hello.")
+            with pytest.raises(TurnFailed, match="bad request"):
+                await thread.run("And now?")
+            assert (await thread.run("Again.")).text == "Hello again."
 
 
 async def test_an_interrupt_ends_the_turn_and_the_result_says_so() -> None:

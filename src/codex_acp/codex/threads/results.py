@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 from codex_acp.codex._generated import models, notifications
 
 if TYPE_CHECKING:
+    from collections.abc import Container
+
     from codex_acp.codex._generated.models import (
         ThreadItem,
         ThreadTokenUsage,
@@ -43,10 +45,12 @@ class RunResult(Generic[T]):
 
 
 class TurnRecord:
-    """Collects the notifications of one turn."""
+    """Collects the notifications of one turn. The error of a turn in ``ended_by_older_error`` is an
+    earlier turn's."""
 
-    def __init__(self, thread_id: str) -> None:
+    def __init__(self, thread_id: str, ended_by_older_error: Container[str] = ()) -> None:
         self._thread_id = thread_id
+        self._ended_by_older_error = ended_by_older_error
         self._items: dict[str, ThreadItem] = {}
         self._usage: ThreadTokenUsage | None = None
         self.final_turn: TurnInfo | None = None
@@ -64,6 +68,9 @@ class TurnRecord:
                 self._usage = usage.token_usage
             case notifications.TurnCompletedEvent(params=end):
                 self.final_turn = end.turn
+                if end.turn.id in self._ended_by_older_error:
+                    completed = {"status": "completed", "error": None}
+                    self.final_turn = end.turn.model_copy(update=completed)
             case notifications.UnknownNotification(method="turn/completed"):
                 why = f"Codex ended the turn in a way that could not be read: {event.problem}"
                 error = models.TurnError(message=why)

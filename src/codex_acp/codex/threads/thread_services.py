@@ -71,7 +71,12 @@ REPORT_SECONDS: Final = 1.0
 OPENAI: Final = "openai"
 """Codex's default model provider."""
 
-FOLLOWED: Final = frozenset({"thread/closed", "thread/status/changed", "thread/settings/updated"})
+FOLLOWED: Final = frozenset(
+    {
+        "thread/closed", "thread/status/changed", "thread/settings/updated", "error",
+        "turn/completed",
+    }
+)  # fmt: skip
 """The notifications that `ThreadServices` gets."""
 
 MAX_PLACES: Final = 10_000
@@ -109,6 +114,11 @@ class ThreadServices(NotificationSink):
         """The watchdogs of running turns, by their ``after``."""
         self._closed: LastOnes[str, None] = LastOnes(MAX_PLACES)
         """Threads that Codex has closed and that were not opened again."""
+        self._errors: LastOnes[str, JsonObject] = LastOnes(MAX_PLACES)
+        """Thread → params of the last final ``error`` since a turn of the thread ended."""
+        self.ended_by_older_error: LastOnes[str, None] = LastOnes(MAX_PLACES)
+        """Turns that Codex ended with the error of a turn that it never began, whatever became of
+        them."""
         self.hand_over: HandOver = HandOver(client)
         client.subscribe_all(self, FOLLOWED)
 
@@ -118,6 +128,14 @@ class ThreadServices(NotificationSink):
             return
         if method == "thread/settings/updated":
             self.hand_over.note_settings(thread_id, object_at(params).get("threadSettings"))
+        elif method == "error":
+            if not value_at(params, "willRetry"):
+                self._errors[thread_id] = object_at(params)
+        elif method == "turn/completed":
+            turn, last = object_at(params, "turn"), self._errors.pop(thread_id, {})
+            older = last.get("turnId") != turn.get("id") and last.get("error") == turn.get("error")
+            if last and older:
+                self.ended_by_older_error[str(turn.get("id"))] = None
         elif is_unloaded(method, params):
             self._closed[thread_id] = None
 

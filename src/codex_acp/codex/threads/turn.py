@@ -76,7 +76,7 @@ class Turn(Generic[T]):
         ``turn/started`` has it."""
         self._output = output
         self._silent_after = silent_after
-        self._record = TurnRecord(thread_id)
+        self._record = TurnRecord(thread_id, services.ended_by_older_error)
         self._id: str | None = None
         self._stream: NotificationStream | None = None
         self._marks: TurnMarks | None = None
