@@ -9,12 +9,16 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from codex_acp._lazy import sha256_hex
 from codex_acp.adapter.load_ahead import FOR_A_PROMPT, LATER
 from codex_acp.testing import AppServerScript, ScriptedCodex
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 
 def _loaded(statement: str) -> set[str]:
@@ -106,8 +110,9 @@ AT_EACH_ANSWER = """
 import os, runpy, sys, threading
 real_write = os.write
 def write(fd, data):
-    if b'"result"' in bytes(data):
+    if b'"result"' in bytes(data) or b'"turn/start"' in bytes(data):
         real_write(2, ("LOADED " + " ".join(sys.modules) + "\\n").encode())
+        sys.modules["codex_acp.adapter.agent"].LOAD_AFTER_SECONDS = 60
     return real_write(fd, data)
 os.write = write
 start = threading.Thread.start
@@ -115,11 +120,11 @@ threading.Thread.start = lambda thread: thread.name == "load ahead" or start(thr
 sys.argv[0] = "codex-acp-sdk"
 runpy.run_module("codex_acp", run_name="__main__")
 """
-"""Tells what is loaded at the moment when an answer is written, by whoever answers: the thread that
-loads ahead, if no session is open in time, does not start."""
+"""Tells what is loaded when an answer or the first turn is written: the thread that
+loads ahead and the steps after an answer do not start."""
 
 
-def test_the_first_answers_wait_for_no_model(tmp_path: Path) -> None:
+def test_the_first_answers_and_the_first_turn_wait_for_no_model(tmp_path: Path) -> None:
     codex = ScriptedCodex(tmp_path, AppServerScript(defaults=True))
     with subprocess.Popen(
         [sys.executable, "-P", "-c", AT_EACH_ANSWER],
@@ -137,15 +142,17 @@ def test_the_first_answers_wait_for_no_model(tmp_path: Path) -> None:
             initialize = {"protocolVersion": 1, "clientInfo": {"name": "zed", "version": "1"}}
             new = {"cwd": str(tmp_path), "mcpServers": []}
             for method, params in (("initialize", initialize), ("session/new", new)):
-                request = {"jsonrpc": "2.0", "id": method, "method": method, "params": params}
-                agent.stdin.write(json.dumps(request) + "\n")
+                agent.stdin.write(_request(method, params))
                 agent.stdin.flush()
-                assert "result" in json.loads(agent.stdout.readline())
-            _, stderr = agent.communicate(timeout=30)
+                answer = json.loads(agent.stdout.readline())
+            session_id = answer["result"]["sessionId"]
+            prompt = {"sessionId": session_id, "prompt": [{"type": "text", "text": "go"}]}
+            _, stderr = agent.communicate(_request("session/prompt", prompt), timeout=30)
         finally:
             killer.cancel()
-    told = [line.split()[1:] for line in stderr.splitlines() if line.startswith("LOADED ")]
-    assert len(told) == 2, stderr
+    told = [line.split()[1:] for line in stderr.splitlines() if line.startswith("LOADED ")][:3]
+    assert len(told) == 3, stderr
+    assert "codex_acp.adapter.prompts.early_turn" in told[2]
     for modules in told:
         assert "codex_acp.codex.connection.app_server_connection" in modules
         assert [name for name in modules if _is_heavy(name)] == []
@@ -153,6 +160,10 @@ def test_the_first_answers_wait_for_no_model(tmp_path: Path) -> None:
         assert not {"_hashlib", "pathlib", "tempfile", "shlex"} & set(modules)
         recorded = {"events", "redaction"}
         assert not {f"codex_acp.transcript.{each}" for each in recorded} & set(modules)
+
+
+def _request(method: str, params: Mapping[str, object]) -> str:
+    return json.dumps({"jsonrpc": "2.0", "id": method, "method": method, "params": params}) + "\n"
 
 
 def _is_heavy(name: str) -> bool:

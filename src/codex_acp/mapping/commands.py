@@ -13,8 +13,6 @@ import unicodedata
 from typing import TYPE_CHECKING, Final
 
 from codex_acp._record import NamedTuple, replace
-from codex_acp.codex._generated import models
-from codex_acp.codex.approvals.running_items import full_server_name
 from codex_acp.mapping.content import TextBlock
 from codex_acp.mapping.events import Command, CommandsChanged
 from codex_acp.routing.display import block, code_span, inline, is_plain, visible
@@ -22,6 +20,7 @@ from codex_acp.routing.display import block, code_span, inline, is_plain, visibl
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
+    from codex_acp.codex._generated import models
     from codex_acp.codex._generated.models import SkillMetadata
     from codex_acp.jsonrpc.message import JsonValue
     from codex_acp.mapping.options import Option
@@ -277,6 +276,8 @@ def setting_facts(options: Sequence[Option]) -> list[Fact]:
 
 def account_fact(account: models.GetAccountResponse) -> Fact:
     """Return the fact about the login."""
+    from codex_acp.codex._generated import models
+
     who = account.account
     if who is None:
         needed = "nobody is logged in" if account.requires_openai_auth else "none needed"
@@ -311,6 +312,8 @@ def span_words(minutes: int) -> str:
 def mcp_report(servers: Sequence[models.McpServerStatus], starting: Collection[str] = ()) -> str:
     """Return a line for each MCP server, with its state and tools; ``starting`` has the names of
     those that still start."""
+    from codex_acp.codex.approvals.running_items import full_server_name
+
     if not servers:
         return "No MCP servers are configured."
     lines = []
