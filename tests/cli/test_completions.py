@@ -19,7 +19,7 @@ from tests.cli.command import WAIT_SECONDS
 
 ZSH_SETUP = (
     "autoload -U compinit; compinit -u -D; zstyle ':completion:*' list-prompt ''; PS1=; "
-    "source {script}; print rea''dy\n"
+    "eval \"$(<{script})\"; print rea''dy\n"
 )
 
 
@@ -43,7 +43,7 @@ def of_bash(scripts: Path, line: str) -> list[str]:
     listed = " ".join(f"'{word}'" for word in words)
     code = (
         f"source {scripts}/bash; COMP_WORDS=({listed}); COMP_CWORD={len(words) - 1}\n"
-        '_codex_acp_sdk; printf "%s\\n" "${COMPREPLY[@]}"'
+        '_shtab_codex_acp_sdk; printf "%s\\n" "${COMPREPLY[@]}"'
     )
     done = subprocess.run(
         ["bash", "--norc", "-uc", code], cwd=scripts / "place",
@@ -60,7 +60,6 @@ def of_bash(scripts: Path, line: str) -> list[str]:
         ("codex-acp-sdk --codex x --log-level DEBUG de", ["demo"]),
         ("codex-acp-sdk serve --log-f", ["--log-file"]),
         ("codex-acp-sdk --log-level WA", ["WARNING"]),
-        ("codex-acp-sdk --log-level=ER", ["ERROR"]),
         ("codex-acp-sdk demo --y", ["--yes"]),
         ("codex-acp-sdk demo --codex a", ["a file", "a folder"]),
         ("codex-acp-sdk --trust a", ["a folder"]),

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from codex_acp.cli import arguments
 from codex_acp.cli.arguments import PROGRAM, network_options
+from codex_acp.cli.logs import LEVELS
 from codex_acp.errors import MisuseError
 
 if TYPE_CHECKING:
@@ -142,11 +143,32 @@ def _run_routes(parsed: argparse.Namespace) -> int:
 
 
 def _run_completions(parsed: argparse.Namespace) -> int:
-    from codex_acp.cli.completions import SCRIPTS
+    import shtab
 
-    parsers = {word: (command.summary, command.parser()) for word, command in COMMANDS.items()}
-    sys.stdout.write(SCRIPTS[parsed.shell](PROGRAM, parsers))
+    parser = program_parser()
+    _describe_values(parser)
+    parser._actions[:] = [each for each in parser._actions if each.help != argparse.SUPPRESS]
+    subparsers = parser.add_subparsers()
+    for word, command in COMMANDS.items():
+        of_command = command.parser()
+        _describe_values(of_command)
+        subparsers.add_parser(word, help=command.summary, parents=[of_command], add_help=False)
+    sys.stdout.write(shtab.complete(parser, shell=parsed.shell))
     return 0
+
+
+def _describe_values(parser: argparse.ArgumentParser) -> None:
+    """Tell shtab how to complete the values of a parser's arguments."""
+    from shtab import DIRECTORY, FILE
+
+    kinds = {"FILE": FILE, "PATH": FILE, "OUT": FILE, "DIR": DIRECTORY}
+    for action in parser._actions:
+        if action.metavar == "LEVEL":
+            action.choices = LEVELS
+        elif action.metavar in kinds:
+            action.complete = kinds[action.metavar]  # type: ignore[attr-defined] # shtab reads it
+    for subparser in arguments.subcommands(parser).values():
+        _describe_values(subparser)
 
 
 def program_parser() -> argparse.ArgumentParser:
