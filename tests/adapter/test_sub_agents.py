@@ -82,7 +82,7 @@ class _World:
             may_change_call=lambda: True,
             on_found=lambda _: None,
             may_be_below=lambda thread: thread not in self.others,
-            earlier=lambda _: [],
+            take_held=lambda _: [],
         )
 
     def hear(self, thread: str, params: JsonValue) -> None:

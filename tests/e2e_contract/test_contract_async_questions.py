@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from codex_acp.acp.types import CloseSessionRequest
-from codex_acp.adapter.server_requests import MOST_OPEN
+from codex_acp.adapter.server_requests import MOST_ASYNC_QUESTIONS
 from codex_acp.errors import ErrorReply
 from codex_acp.testing import (
     CloseOutput,
@@ -193,7 +193,7 @@ async def test_3_3_an_answer_that_the_turn_does_not_take_is_said_and_is_no_promp
 
 @IN_V1_ONLY
 async def test_3_7_a_model_opens_only_so_many_forms_at_a_time(version: int) -> None:
-    many = [asking(f"m{number}") for number in range(MOST_OPEN + 3)]
+    many = [asking(f"m{number}") for number in range(MOST_ASYNC_QUESTIONS + 3)]
     entries = [
         Expect("initialize"), Expect("thread/start"), Expect("turn/start"), *turn_started(),
         *many, *agent_message("All asked."),
@@ -204,12 +204,12 @@ async def test_3_7_a_model_opens_only_so_many_forms_at_a_time(version: int) -> N
             await bench.start()
             session = await bench.new_session()
             prompt = bench.prompt(session, "Go.")
-            for _ in range(MOST_OPEN):
+            for _ in range(MOST_ASYNC_QUESTIONS):
                 await bench.asks.next_elicitation()
             await bench.wait_until(lambda: "All asked." in bench.answer(session))
             server.play(*turn_completed())
             assert await prompt.end() == "end_turn"
-            await bench.wait_until(lambda: len(bench.asks.withdrawn) == MOST_OPEN)
+            await bench.wait_until(lambda: len(bench.asks.withdrawn) == MOST_ASYNC_QUESTIONS)
             assert bench.answer(session).count("Which color?") == len(many)
             bench.check()
         finally:

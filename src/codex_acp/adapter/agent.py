@@ -4,8 +4,8 @@
 with plain JSON. `CommonMethods` decodes the answer to the model of the connection's version;
 `AgentInV1` and `AgentInV2` decide which methods are offered.
 
-The first ``initialize`` and ``session/new`` are answered without a model. After that answer,
-`LoadAhead` loads the modules of a prompt.
+The first ``initialize`` and ``session/new`` are answered before generated models are loaded. After
+these answers, `LoadAhead` loads the modules of a prompt.
 """
 
 from __future__ import annotations
@@ -76,8 +76,8 @@ END_SECONDS: Final = 1.0
 class CodexAgent:
     """The agent of one ACP connection, or of all connections of a network server.
 
-    ``spawn`` starts a task that may outlive its request. ``ahead`` loads the modules of a prompt;
-    ``when_loaded`` is called once, when these modules are loaded and a session is open."""
+    ``spawn`` starts a task that may outlive its request. ``ahead`` loads the modules of a prompt.
+    ``when_loaded`` is called once: when a session is open, and these modules are loaded."""
 
     def __init__(
         self,
@@ -104,12 +104,12 @@ class CodexAgent:
         self.preconditions: PromptPreconditions = PromptPreconditions(self.sessions, self._opener)
         self._opener.peers = lambda: self._hand_over.peers
         self._client_left = False
-        self._client_name = "another window"
+        self._client_name = "another window"  # in messages of other processes
         self._services: SessionServices | None = None
         self._login_ways = login_ways(os.environ, app_server.options.codex)
         login = app_server.defaults.login
         if login is not None:
-            self._opener.login.log_in = lambda: self.logins.by_default(login)
+            self._opener.login.log_in = lambda: self.logins.log_in_by_default(login)
         self.sessions.on_session_made = self._add_services
         app_server.new_tap = lambda: transcript.tap("codex")
         app_server.on_started = self.sessions.add_connection
@@ -118,8 +118,8 @@ class CodexAgent:
     # AgentMethods
 
     def introduce(self, params: Json, version: int, client: Client | None = None) -> LoginWays:
-        """Note the ``initialize`` of the own client, or of ``client`` over the network, in the form
-        of v1; return the client's ways to log in."""
+        """Note the params of ``initialize``, in the form of v1; return the client's ways to log in.
+        ``client`` is the client over the network; None: the one client of this agent."""
         (client or self.client).note_initialize(params, version)
         if client is not None:
             self._client_name = "a network server"
@@ -256,11 +256,12 @@ class CodexAgent:
         self.sessions.transcript.opened(opened.session_id, opened.how)
         loop = asyncio.get_running_loop()
         loop.call_later(LOAD_AFTER_SECONDS, self.spawn, self._listen)
-        run_soon = run = partial(self._after_answer, opened)
-        if self.ahead is not None:
+        after_answer = partial(self._after_answer, opened)
+        if self.ahead is None:
+            loop.call_later(LOAD_AFTER_SECONDS, after_answer)
+        else:
             self.ahead.start_within(LOAD_AFTER_SECONDS)
-            run_soon = partial(self.ahead.call_when_loaded, run)
-        loop.call_later(LOAD_AFTER_SECONDS, run_soon)
+            loop.call_later(LOAD_AFTER_SECONDS, self.ahead.call_when_loaded, after_answer)
         return opened.answer
 
     async def end_prompts(self) -> None:
@@ -356,19 +357,19 @@ class CodexAgent:
         """Run a prompt in a task of its own; return the result of ``accepted``, which
         ``on_accepted`` sets once Codex has taken the message.
 
-        Raises RpcError, until Codex has taken the message: what `run_prompt` raises, -32800 with
-        the text ``if_cancelled`` for a prompt that was cancelled."""
+        Raises RpcError if Codex has not taken the message: what `run_prompt` raises, or -32800
+        with the text ``if_cancelled`` if the prompt was cancelled."""
         # An early prompt is in the session's queue already, where a cancel finds it.
-        waits = early is None
-        scope = self.preconditions.start_waiting(session_id) if waits else CancelScope()
+        in_queue = early is not None
+        scope = CancelScope() if in_queue else self.preconditions.start_waiting(session_id)
 
         async def run() -> None:
             failure = RpcError(REQUEST_CANCELLED, if_cancelled)
-            if waits:
+            if not in_queue:
                 self.preconditions.stop_waiting(session_id, scope)
             try:
                 with scope:
-                    if not waits or not scope.cancel_called:
+                    if in_queue or not scope.cancel_called:
                         await self.run_prompt(
                             session_id, blocks, on_accepted, joins=joins, early=early
                         )
@@ -386,7 +387,7 @@ class CodexAgent:
             raise
 
     def cancel(self, session_id: str) -> None:
-        """Cancel what runs in a session, or a sub-agent; log the id of an unknown session."""
+        """Cancel what runs in a session or in a sub-agent; log the id of an unknown session."""
         if self.sessions.cancel_sub_agent(session_id):
             return
         session = self.sessions.find(session_id)
@@ -416,7 +417,8 @@ class AgentMethods(Protocol):
         """Note the client's ``initialize``; return its ways to log in."""
 
     def agent_of(self, session_id: str) -> CodexAgent:
-        """Return the agent of a session that the client has open; may raise RpcError for others."""
+        """Return the agent of a session that the client has open; for another session, return an
+        agent or raise RpcError."""
 
     async def new_session(self, request: NewSession) -> Json: ...
     async def load_session(self, request: ResumeSession) -> Json: ...

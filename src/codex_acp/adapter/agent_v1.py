@@ -1,7 +1,7 @@
 """The ACP agent's methods and answers for a client of v1.
 
 `AgentMethods` carries them out. The first ``initialize`` and ``session/new`` are answered, and the
-first prompt begins, without a model.
+first prompt begins, before generated models are loaded.
 """
 
 from __future__ import annotations

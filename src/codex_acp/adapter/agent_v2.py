@@ -2,7 +2,7 @@
 
 `AgentMethods` carries them out. v2 adds options and commands to answers, replays the history with a
 resume, answers a prompt when Codex has taken it, and cancels single commands. As in `agent_v1`, the
-first requests need no model.
+first requests are answered before generated models are loaded.
 """
 
 from __future__ import annotations

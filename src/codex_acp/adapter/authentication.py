@@ -1,9 +1,9 @@
 """Log in to OpenAI and out, report the state of the login, and route model calls to a gateway.
 
-Codex keeps the credentials; this module only passes a key on. The client names the gateway
-(``providers/*``, unstable), which is process-wide and never stored. Codex gets it as params of each
-thread that is opened; open sessions are resumed with it before their next turn. Imported with the
-first request about a login or a gateway.
+Codex keeps the credentials; this module only passes an API key to Codex. The client names the
+gateway (``providers/*``, unstable), which is process-wide and never stored. Codex gets the gateway
+in the params of each thread that is opened; an open session is resumed with the gateway before its
+next turn. Imported with the first request about a login or a gateway.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ logger = logging.getLogger(__name__)
 LOGIN_SECONDS: Final = 15 * 60.0
 """Seconds that a person may take to log in: a device code is valid for a quarter of an hour."""
 
-COMPLETED: Final = "account/login/completed"
+LOGIN_COMPLETED: Final = "account/login/completed"
 
 _CODEX_LOGINS: Final = (CHATGPT, DEVICE_CODE, API_KEY, TERMINAL)
 
@@ -84,7 +84,7 @@ class Logins:
         self._spawn = spawn
         self._providers = providers
         self._pages = 0
-        """Number of the last login page, for its elicitation id."""
+        """Login pages until now: the elicitation id of a page has the page's number."""
         opener.login.on_change = self._on_change
         self._sent_status: AuthStatus | None = None
         """The last state that the client got; None: the client never asked, and gets no updates."""
@@ -92,7 +92,8 @@ class Logins:
     async def authenticate(self, method: str, meta: dict[str, Any] | None) -> None:
         """Log in by ``method``; return when the person has logged in.
 
-        Returns at once if the client brings no key and Codex already has this login or needs none.
+        Returns at once if the client brings no key and Codex already has this login or needs no
+        login.
 
         Raises RpcError: -32602 for a method that is not offered, -32000 with the reason when the
         login failed, was declined or took too long."""
@@ -121,7 +122,7 @@ class Logins:
         except CodexAcpError as error:
             raise RpcError(INTERNAL_ERROR, f"Codex could not log in: {error}") from error
 
-    async def by_default(self, login: dict[str, Any]) -> bool:
+    async def log_in_by_default(self, login: dict[str, Any]) -> bool:
         """Log in with the params of ``DEFAULT_AUTH_REQUEST``; return False if they name a gateway.
         Raises RpcError."""
         method, meta = login["methodId"], login.get("_meta")
@@ -152,8 +153,8 @@ class Logins:
         if key is None:
             if await _account_type(codex) == "apiKey":
                 return
-            found = (os.environ.get(name, "").strip() for name in API_KEY_VARIABLES)
-            key = next(filter(None, found), None)
+            values = (os.environ.get(name, "").strip() for name in API_KEY_VARIABLES)
+            key = next(filter(None, values), None)
         if not isinstance(key, str) or not key.strip():
             raise _failed(
                 f"there is no API key: set {' or '.join(API_KEY_VARIABLES)} for this agent, or "
@@ -164,10 +165,12 @@ class Logins:
     async def _log_in_with_chatgpt(self, codex: AppServerConnection, method: str) -> None:
         if await _account_type(codex) == "chatgpt":
             return
-        by_code, client_shows = method == DEVICE_CODE, self._client.features.elicitation_url
-        if not client_shows and (by_code or not can_open_pages(os.environ)):
+        by_code = method == DEVICE_CODE
+        # A page can be opened without the client's help, but a code cannot be shown.
+        agent_can_show = not by_code and can_open_pages(os.environ)
+        if not self._client.features.elicitation_url and not agent_can_show:
             raise _not_offered(method)
-        with LoginOutcomes(codex, COMPLETED) as outcomes:
+        with LoginOutcomes(codex, LOGIN_COMPLETED) as outcomes:
             started = await codex.account_login_start(
                 models.ChatgptDeviceCodeLoginAccountParams()
                 if by_code
@@ -216,7 +219,7 @@ class Logins:
                         await codex.account_login_cancel(params)
 
     async def _show_page(self, outcome: LoginOutcome, url: str, message: str) -> None:
-        """Show the page until ``outcome`` is done. Raises RpcError if that fails."""
+        """Show the page until ``outcome`` is done. Raises RpcError if the page cannot be shown."""
         if not self._client.features.elicitation_url:
             if not await open_page(url):
                 raise _failed(f"no browser could be opened; open this page yourself: {url}")
@@ -301,7 +304,9 @@ class Providers:
         """Return the one provider that can be routed, with its address, without headers."""
         gateway = self._opener.route.gateway
         if gateway is None:
-            url = configured_base_url(await configuration(await self._opener.codex(), "/"))
+            codex = await self._opener.codex()
+            # The root folder belongs to no project: only the user's configuration counts.
+            url = configured_base_url(await configuration(codex, "/"))
         else:
             url = gateway.base_url
         provider: JsonValue = {
@@ -332,9 +337,9 @@ class Providers:
         """Route the model calls to ``_meta.gateway``, as the official adapter does."""
         settings = object_at(meta, "gateway")
         name, where = settings.get("providerName"), "_meta.gateway."
-        more = {"name": name} if isinstance(name, str) and name.strip() else {}
+        named = {"name": name} if isinstance(name, str) and name.strip() else {}
         url, headers = settings.get("baseUrl"), settings.get("headers")
-        await self._route(gateway_of(url, headers, where=where, **more))
+        await self._route(gateway_of(url, headers, where=where, **named))
 
     async def _route(self, gateway: Gateway | None) -> None:
         if gateway == self._opener.route.gateway:

@@ -58,34 +58,36 @@ GIT_MILLISECONDS: Final = 20_000
 _WITHOUT_ARGUMENTS: Final = frozenset(each.name for each in commands.BUILT_IN if not each.hint)
 _GIT: Final = ("git", "--no-optional-locks", "-c", "core.fsmonitor=false", "-c", "core.pager=cat")
 _DIFF: Final = ("--no-color", "--no-ext-diff", "--no-textconv")
+"""With these options git starts no program that the folder's configuration names."""
+
 _EMPTY_TREE: Final = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
 """git's hash of a tree without files, the base of a diff in a repository without a commit."""
 
 
 class BuiltInCommands:
-    """The built-in commands of one session. ``skills`` asks Codex for the skills."""
+    """The built-in commands of one session. ``list_skills`` asks Codex for the skills."""
 
     def __init__(
         self,
         access: SessionAccess,
-        skills: Callable[[], Awaitable[Sequence[models.SkillsListEntry]]],
+        list_skills: Callable[[], Awaitable[Sequence[models.SkillsListEntry]]],
     ) -> None:
         self._access = access
         self._session_id = access.session_id
         self._cwd = access.cwd
         self._codex = access.codex
         self._set_plan_mode = partial(access.config.plan_mode, access.session_id)
-        self._skills = skills
+        self._list_skills = list_skills
 
     def find(self, command: TypedCommand, rest: Sequence[Block]) -> Command | None:
-        """Return the built-in command of that name, if any; ``rest``: the prompt's other blocks.
+        """Return the built-in command that was typed, if any; ``rest``: the prompt's other blocks.
         Raises RpcError for arguments and blocks that the command does not take."""
         name, arguments = built_in_name(command.name), command.arguments
         if name == "plan":
             return self._plan(arguments, rest)
         if name == "init":
-            wishes = _inputs(arguments, rest)
-            return self.turn_command([models.TextUserInput(text=commands.INIT_PROMPT), *wishes], ())
+            instructions = models.TextUserInput(text=commands.INIT_PROMPT)
+            return MessageCommand([instructions, *_inputs(arguments, rest)])
         if name is None:
             return None
         is_text = any(isinstance(each, TextBlock) for each in rest)
@@ -103,10 +105,10 @@ class BuiltInCommands:
                 "thread/compact/start", models.ThreadCompactStartParams(thread_id=self._session_id)
             ),
             "goal": self._goal,
-            "diff": lambda _: TextCommand(lambda: uncommitted(self._codex(), self._cwd)),
+            "diff": lambda _: TextCommand(lambda: _uncommitted_changes(self._codex(), self._cwd)),
             "status": lambda _: TextCommand(self._status),
             "mcp": self._mcp,
-            "skills": lambda _: TextCommand(self._list_skills),
+            "skills": lambda _: TextCommand(self._skills),
             "ps": lambda _: TextCommand(self._background),
             "stop": lambda process: TextCommand(lambda: self._stop(process)),
             "rename": self._rename,
@@ -116,19 +118,9 @@ class BuiltInCommands:
 
     # Turns.
 
-    def turn_command(
-        self,
-        inputs: list[models.UserInput],
-        skills: Sequence[models.SkillMetadata],
-        before_message: Callable[[], Awaitable[object]] | None = None,
-    ) -> MessageCommand:
-        """Return a message to the model with ``skills``, as a command."""
-        inputs += [models.SkillUserInput(name=skill.name, path=skill.path) for skill in skills]
-        return MessageCommand(inputs, before_message)
-
-    def _review(self, what: str) -> TurnCommand:
-        if what:
-            return self._review_turn(models.CustomReviewTarget(instructions=what))
+    def _review(self, instructions: str) -> TurnCommand:
+        if instructions:
+            return self._review_turn(models.CustomReviewTarget(instructions=instructions))
         return self._review_turn(models.UncommittedChangesReviewTarget())
 
     def _review_branch(self, branch: str) -> TurnCommand:
@@ -164,25 +156,25 @@ class BuiltInCommands:
             params = models.ThreadGoalSetParams(thread_id=thread_id, status="active", origin="user")
             if arguments != "resume":
                 params.objective = arguments
-            return await pursue(self._codex(), thread_id, params)
+            return await _pursue_goal(self._codex(), thread_id, params)
 
         without_turns = {"": show, "clear": clear, "pause": pause}
         run = without_turns.get(arguments, work)
         return TextCommand(run, starts_turns=arguments not in without_turns)
 
-    def _plan(self, what: str, rest: Sequence[Block]) -> Command:
-        """Return what ``/plan`` does: alone it toggles plan mode, ``on`` and ``off`` set it, and
-        any other content turns it on and is planned."""
-        wanted = None if rest else {"on": True, "off": False}.get(what.casefold())
-        if wanted is None and (what or rest):
-            return self.turn_command(_inputs(what, rest), (), lambda: self._set_plan_mode(True))
+    def _plan(self, arguments: str, rest: Sequence[Block]) -> Command:
+        """Make the command ``/plan``: alone it toggles plan mode, ``on`` and ``off`` set the mode;
+        any other content turns the mode on and is a message to the model."""
+        new_mode = None if rest else {"on": True, "off": False}.get(arguments.casefold())
+        if new_mode is None and (arguments or rest):
+            return MessageCommand(_inputs(arguments, rest), lambda: self._set_plan_mode(True))
 
-        async def toggle() -> str:
-            if await self._set_plan_mode(wanted):
+        async def switch() -> str:
+            if await self._set_plan_mode(new_mode):
                 return "Plan mode is on: Codex plans with you before it does the work."
             return "Plan mode is off: Codex does the work again."
 
-        return TextCommand(toggle)
+        return TextCommand(switch)
 
     # Texts.
 
@@ -190,7 +182,8 @@ class BuiltInCommands:
         codex = self._codex()
         facts = [commands.Fact("Session", self._session_id), commands.Fact("Folder", self._cwd)]
         facts += commands.setting_facts(self._access.config.options(self._session_id))
-        facts += (commands.Fact("Codex remarks", inline(r)) for r in self._access.remarks())
+        remarks = self._access.remarks()
+        facts += (commands.Fact("Codex remarks", inline(remark)) for remark in remarks)
         account = await codex.account_read(models.GetAccountParams(refresh_token=False))
         facts.append(commands.account_fact(account))
         if account.account is not None:
@@ -202,23 +195,23 @@ class BuiltInCommands:
         facts.append(commands.Fact("Codex", codex.server.user_agent))
         return commands.status_report(facts)
 
-    def _mcp(self, what: str) -> TextCommand:
+    def _mcp(self, arguments: str) -> TextCommand:
         async def show() -> str:
-            return commands.mcp_report(await self._servers())
+            return commands.mcp_report(await self._mcp_servers())
 
         async def reconnect() -> str:
-            servers = await self._servers()
+            servers = await self._mcp_servers()
             names = [full_server_name(each.name, each.environment_id) for each in servers]
             mcp = self._access.mcp()
             mcp.forget(self._session_id)
             await self._codex().config_mcp_server_reload()
             slow = await mcp.wait_started(self._session_id, names)
-            return commands.mcp_report(await self._servers(), slow)
+            return commands.mcp_report(await self._mcp_servers(), slow)
 
-        if what.casefold() == RECONNECT:
+        if arguments.casefold() == RECONNECT:
             self._check_not_shared("/mcp reconnect")
             return TextCommand(reconnect)
-        if what:
+        if arguments:
             raise RpcError(INVALID_PARAMS, f"/mcp takes nothing, or {RECONNECT}")
         return TextCommand(show)
 
@@ -229,12 +222,12 @@ class BuiltInCommands:
     async def _stop(self, process: str) -> str:
         calls = TurnCalls(self._codex(), self._session_id)
         running = await calls.background_terminals()
-        wanted = [t for t in running if process in ("", t.process_id)]
-        if process and not wanted:
+        to_stop = [each for each in running if process in ("", each.process_id)]
+        if process and not to_stop:
             message = f"/stop: no process {process!r} runs in the background; /ps lists them"
             raise RpcError(INVALID_PARAMS, message)
-        left = [t for t in wanted if not await calls.terminate(t.process_id)]
-        return commands.stopped_report(len(wanted) - len(left), left)
+        not_stopped = [each for each in to_stop if not await calls.terminate(each.process_id)]
+        return commands.stopped_report(len(to_stop) - len(not_stopped), not_stopped)
 
     def _rename(self, name: str) -> TextCommand:
         title = " ".join(name.split())
@@ -262,15 +255,15 @@ class BuiltInCommands:
             message = f"{command} is for whoever runs this server: others may use its Codex, too"
             raise RpcError(INVALID_REQUEST, message)
 
-    async def _servers(self) -> list[models.McpServerStatus]:
+    async def _mcp_servers(self) -> list[models.McpServerStatus]:
         params = models.ListMcpServerStatusParams(thread_id=self._session_id)
         servers = await all_pages(self._codex().mcp_server_status_list, params)
         for server in servers:  # the error may quote the server's secrets
             server.tools_error = server.tools_error and scrub(server.tools_error)
         return servers
 
-    async def _list_skills(self) -> str:
-        return commands.skills_report(await self._skills())
+    async def _skills(self) -> str:
+        return commands.skills_report(await self._list_skills())
 
 
 def _inputs(text: str, rest: Sequence[Block]) -> list[models.UserInput]:
@@ -279,12 +272,14 @@ def _inputs(text: str, rest: Sequence[Block]) -> list[models.UserInput]:
     return inputs + (user_input(rest) if rest else [])
 
 
-class _Pursuit(NotificationSink):
-    """Follows the goal and the running turn of a thread by its notifications."""
+class _GoalWatcher(NotificationSink):
+    """Follows the goal and the running turn of a thread by the thread's notifications."""
 
     def __init__(self) -> None:
         self.active = True
+        """Whether Codex begins turns for the goal."""
         self.turn_id: str | None = None
+        """The running turn; None between turns."""
         self.changed = asyncio.Event()
         self.lost: TransportError | None = None
 
@@ -310,27 +305,28 @@ class _Pursuit(NotificationSink):
         return self.lost is not None or (not self.active and self.turn_id is None)
 
 
-async def pursue(
+async def _pursue_goal(
     codex: AppServerConnection, thread_id: str, goal: models.ThreadGoalSetParams
 ) -> str:
-    """Set the goal, for which Codex begins turns; wait until Codex stops working on it, and return
-    a report of its state. If this is cancelled, pause the goal and interrupt its turn. Raises
-    CodexAcpError."""
-    pursuit = _Pursuit()
-    codex.subscribe(thread_id, pursuit)
+    """Set the goal, for which Codex begins turns; when Codex stops working on the goal, return a
+    report of its state. If the caller is cancelled, pause the goal and interrupt its turn.
+    Raises CodexAcpError."""
+    watcher = _GoalWatcher()
+    codex.subscribe(thread_id, watcher)
     try:
         await codex.thread_goal_set(goal)
-        while not pursuit.over:
-            pursuit.changed.clear()
-            with anyio.move_on_after(IDLE_SECONDS if pursuit.turn_id is None else None):
-                await pursuit.changed.wait()
-                continue
-            found = await _goal_of(codex, thread_id)
-            if pursuit.turn_id is None:  # no turn began during the call
-                pursuit.active = found is not None and found.status == "active"
+        while not watcher.over:
+            watcher.changed.clear()
+            idle_seconds = IDLE_SECONDS if watcher.turn_id is None else None
+            with anyio.move_on_after(idle_seconds) as limit:
+                await watcher.changed.wait()
+            if limit.cancelled_caught:
+                state = await _goal_of(codex, thread_id)
+                if watcher.turn_id is None:  # no turn began during the call
+                    watcher.active = state is not None and state.status == "active"
     except asyncio.CancelledError:
         params = models.ThreadGoalSetParams(thread_id=thread_id, status="paused")
-        turn_id = pursuit.turn_id
+        turn_id = watcher.turn_id
         with anyio.CancelScope(shield=True):
             with anyio.move_on_after(STOP_SECONDS), suppress(CodexAcpError):
                 await codex.thread_goal_set(params)
@@ -340,9 +336,9 @@ async def pursue(
                     await codex.turn_interrupt(turn)
         raise
     finally:
-        codex.unsubscribe(thread_id, pursuit)
-    if pursuit.lost is not None:
-        raise pursuit.lost
+        codex.unsubscribe(thread_id, watcher)
+    if watcher.lost is not None:
+        raise watcher.lost
     return commands.goal_report(await _goal_of(codex, thread_id))
 
 
@@ -350,8 +346,9 @@ async def _goal_of(codex: AppServerConnection, thread_id: str) -> models.ThreadG
     return (await codex.thread_goal_get(models.ThreadGoalGetParams(thread_id=thread_id))).goal
 
 
-async def uncommitted(codex: AppServerConnection, cwd: str) -> str:
-    """Return the changes since the last commit and the new files as Markdown, or why not."""
+async def _uncommitted_changes(codex: AppServerConnection, cwd: str) -> str:
+    """Return the changes since the last commit and the names of new files, as Markdown; or the
+    reason why git cannot show them."""
     inside = await _git(codex, cwd, "rev-parse", "--show-toplevel")
     if inside.exit_code != 0:
         return "This folder is not in a git repository."
@@ -360,8 +357,9 @@ async def uncommitted(codex: AppServerConnection, cwd: str) -> str:
     diff = await _git(codex, cwd, "diff", *_DIFF, base, "--")
     if diff.exit_code != 0:
         return f"git could not show the changes:\n{block(diff.stderr.strip())}"
-    new = await _git(codex, cwd, "ls-files", "--others", "--exclude-standard", "-z")
-    return commands.diff_report(diff.stdout, [name for name in new.stdout.split("\0") if name])
+    listed = await _git(codex, cwd, "ls-files", "--others", "--exclude-standard", "-z")
+    new_files = [name for name in listed.stdout.split("\0") if name]
+    return commands.diff_report(diff.stdout, new_files)
 
 
 async def _git(codex: AppServerConnection, cwd: str, *arguments: str) -> models.CommandExecResponse:
@@ -370,7 +368,7 @@ async def _git(codex: AppServerConnection, cwd: str, *arguments: str) -> models.
             command=[*_GIT, *arguments],
             cwd=cwd,
             timeout_ms=GIT_MILLISECONDS,
-            output_bytes_cap=4 * commands.DIFF_LIMIT,
+            output_bytes_cap=4 * commands.DIFF_LIMIT,  # a character has up to four bytes
             sandbox_policy=models.ReadOnlySandboxPolicy(),
         )
     )

@@ -21,7 +21,7 @@ class CancelScope:
 
     def __init__(self) -> None:
         self._task: asyncio.Task[object] | None = None
-        self._outer = 0  # cancels of the task from outside that are in progress
+        self._outer = 0  # cancels of the task that came before the block and are in progress
         self._delivered = False
         self.cancel_called: bool = False
         self.cancelled_caught: bool = False

@@ -27,7 +27,7 @@ class Client:
     def __init__(self, spawn: Spawn) -> None:
         self._spawn = spawn
         self.side: EitherAgentSide
-        """The connection to the client; set when it is made, before `EitherAgentSide.run`."""
+        """The connection to the client; set before `EitherAgentSide.run`."""
         self.features: ClientFeatures = ClientFeatures()
         """The client's capabilities, known after ``initialize``."""
         self._version = 1

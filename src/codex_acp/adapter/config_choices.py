@@ -69,7 +69,7 @@ class Directory:
 
 class Catalogues:
     """The lists of one connection: models and collaboration modes. ``on_change`` is called when a
-    list arrives. Until then, the lists of the ``earlier``, lost connection are used."""
+    list arrives. Until then, the list of the ``earlier`` connection, which was lost, is used."""
 
     def __init__(
         self,
@@ -133,8 +133,8 @@ class Catalogues:
         params: dict[str, JsonValue],
         entries_of: Callable[[JsonValue], Iterator[T]],
     ) -> tuple[T, ...] | None:
-        """Return the entries of all pages of a list, the last one of each id, which is the entry's
-        first field; None if Codex refuses the first page."""
+        """Return the entries of all pages of a list; None if Codex refuses the first page. Entries
+        with an equal first field, their id, are one: the last counts."""
         pages: list[JsonValue] = []
         cursors: set[str] = set()
         for _ in range(MAX_PAGES):

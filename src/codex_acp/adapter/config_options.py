@@ -85,10 +85,10 @@ SETTINGS_UPDATED: Final = "thread/settings/updated"
 TURN_STARTED: Final = "turn/started"
 THREAD_CLOSED: Final = "thread/closed"
 _OF_SUB_AGENTS: Final = frozenset({TURN_STARTED, THREAD_CLOSED})
-"""Notifications of sub-agents that keep an access of their own."""
+"""Notifications to follow of a sub-agent that keeps its earlier access."""
 
 _MODE_INDEX: Final = 0
-"""Index of the mode in the list of options."""
+"""Index of the mode in the list that `options_of` returns."""
 
 REPORT_SECONDS: Final = 1.0
 """Seconds from Codex's answer to its report of the settings: usually a millisecond."""
@@ -107,10 +107,11 @@ class _Choices(NamedTuple):
 
 class Config:
     """The options of all sessions of one agent. ``spawn`` starts a task that may outlive a request.
-    ``send`` queues an event of a session. ``features`` returns the capabilities of a session's
-    client. ``outdate`` is called before other rights are asked for: later messages must not join
-    the turn that runs with the earlier ones. It returns whether one runs, or a sub-agent's.
-    ``sub_agents`` returns their threads."""
+
+    Each other parameter is a function that gets a session's id. ``send`` queues an event of the
+    session. ``features`` returns the capabilities of its client. ``outdate`` is called before the
+    rights change: no later message may be steered into the running turn. It returns whether a turn
+    of the session or of a sub-agent runs. ``sub_agents`` returns the threads of the sub-agents."""
 
     def __init__(
         self,
@@ -151,22 +152,22 @@ class Config:
         restore: dict[str, JsonValue] | None = None,
         first_mode: str | None = None,
     ) -> ConfigSession:
-        """Return the settings of a session that is opened; `answer` makes its answer of them.
+        """Return the settings of a session that is opened; `answer` shows them to the client.
 
         ``result`` is Codex's answer to ``thread/start``, ``thread/resume`` or ``thread/fork``;
         ``directory`` comes from `opening`. A fork takes over the settings of its ``source``, if
         that session is open. ``restore`` has the configured access, left out of ``thread/start``
         because Codex would trust the directory. ``first_mode`` is a mode to set now. Waits a little
-        for the lists; late ones follow as an update."""
+        for the lists; a list that arrives later follows as an update."""
         self.closed(session_id)  # a session that is opened again keeps its choices
-        earlier = self._kept_choices.pop(session_id, None)
+        kept_choices = self._kept_choices.pop(session_id, None)
         catalogues = self._catalogues_of(codex)
         session = self._sessions[session_id] = ConfigSession(
             session_id, catalogues, directory, result, self._send_changes, new=how == "new"
         )
         if restore is not None:
             await session.restore(restore)
-        await self._restore_choices(session, earlier, source)
+        await self._restore_choices(session, kept_choices, source)
         if first_mode is not None:
             session.first_mode_notices = await self._set_first_mode(session, first_mode)
         seconds = NEW_WAIT_SECONDS if how == "new" else WAIT_SECONDS
@@ -174,8 +175,8 @@ class Config:
         return session
 
     async def moved(self, session_id: str, codex: AppServerConnection, result: JsonValue) -> None:
-        """Move an open session whose thread was resumed (``result``) on another connection. If the
-        thread came back with other rights, and Codex refuses the earlier ones, raises RpcError."""
+        """Move an open session whose thread was resumed (``result``) on another connection. Raises
+        RpcError if the rights changed with the move, and Codex refuses to change them back."""
         session = self._sessions.get(session_id)
         if session is None:
             return
@@ -222,8 +223,8 @@ class Config:
         access = session.settings.access
         if access.sandbox.get("type") != "dangerFullAccess":
             return ()
-        how = access_words(access)
-        return (f"{MODE_VARIABLE} has put this session into the mode {mode}: {how}.",)
+        rights = access_words(access)
+        return (f"{MODE_VARIABLE} has put this session into the mode {mode}: {rights}.",)
 
     def options(self, session_id: str) -> list[Option]:
         """Return the options of an open session; none if it is not open."""
@@ -240,15 +241,15 @@ class Config:
         return self._catalogues
 
     async def _restore_choices(
-        self, session: ConfigSession, earlier: _Choices | None, source: str | None
+        self, session: ConfigSession, kept: _Choices | None, source: str | None
     ) -> None:
-        """Restore settings that Codex does not restore: for a load from ``earlier``, for a fork
-        from the session ``source``."""
+        """Restore settings that Codex does not restore: for a load from the ``kept`` choices, for a
+        fork from the session ``source``."""
         forked = None if source is None else self._sessions.get(source)
         if forked is not None:
             wanted, chosen = forked.settings, forked.chosen
-        elif earlier is not None:
-            wanted, chosen = session.settings._replace(tier=earlier.tier), earlier.chosen
+        elif kept is not None:
+            wanted, chosen = session.settings._replace(tier=kept.tier), kept.chosen
         else:
             return
         try:
@@ -263,7 +264,7 @@ class Config:
         self, session_id: str, option_id: str, value: str | bool
     ) -> list[Option]:
         """Set one option, and return all options. Raises RpcError: -32602 for an unknown option or
-        value, -32002 for an unknown session, -32603 with Codex's message if it refuses."""
+        value, -32002 for an unknown session, -32603 with Codex's message if Codex refuses."""
         session = self._session(session_id)
         await self._choose(session, option_id, lambda view: checked_value(view, option_id, value))
         session.sent_options = options = options_of(self._view(session))
@@ -285,7 +286,8 @@ class Config:
 
     async def plan_mode(self, session_id: str, wanted: bool | None) -> bool:
         """Turn Codex's plan mode on or off, or toggle it (None); return whether it is on. Raises
-        RpcError: -32602 if this Codex has none, -32603 with its message if it refuses."""
+        RpcError: -32602 if this Codex has no plan mode, -32603 with Codex's message if Codex
+        refuses."""
         session = self._session(session_id)
         if self._catalogues is not None:
             await _wait(CHOICE_WAIT_SECONDS, self._catalogues.done)
@@ -304,7 +306,7 @@ class Config:
         self, session: ConfigSession, option_id: str, check: Callable[[ConfigView], str]
     ) -> str:
         """Set an option to the value that ``check`` returns; return the value. ``check`` raises
-        RpcError for an invalid one."""
+        RpcError for an invalid value."""
         async with session.lock:
             if self._sessions.get(session.id) is not session:  # closed while another change ran
                 raise _not_open(session.id)
@@ -313,9 +315,9 @@ class Config:
                 await self._trust(session, value)
                 return value
             patch = choice_patch(self._view(session), option_id, value)
-            before, runs = session.settings, False
-            if option_id in (MODE, COLLABORATION) and not meets(before, patch):
-                runs = self._outdate(session.id)
+            before = session.settings
+            changes_rights = option_id in (MODE, COLLABORATION) and not meets(before, patch)
+            turn_runs = changes_rights and self._outdate(session.id)
             try:
                 await session.change(patch)
             except CodexAcpError:
@@ -324,33 +326,34 @@ class Config:
             if option_id == MODE:
                 if meets(session.settings, patch):
                     session.chosen = (value, session.settings.access)
-                session.late_change = (patch, before.access) if runs else None
-                below = self._sub_agents(session.id)
-                await self._change_below(session, patch, before.access, below)
-            if runs:
+                session.late_change = (patch, before.access) if turn_runs else None
+                sub_agents = self._sub_agents(session.id)
+                await self._change_sub_agents(session, patch, before.access, sub_agents)
+            if turn_runs:
                 self._say_from_next_turn(session, option_id, before)
             return value
 
     def sub_agent_found(self, session_id: str, thread_id: str) -> None:
-        """Give a sub-agent the session's mode, if a turn may have started it with the access from
-        before the mode was chosen."""
+        """Give a new sub-agent the session's mode, if the running turn, which may have started the
+        sub-agent, is older than the mode."""
         session = self._sessions.get(session_id)
         if session is not None and session.late_change is not None:
-            patch, had = session.late_change
-            self._spawn(lambda: self._change_below(session, patch, had, [thread_id]))
+            patch, earlier = session.late_change
+            self._spawn(lambda: self._change_sub_agents(session, patch, earlier, [thread_id]))
 
-    async def _change_below(
-        self, session: ConfigSession, patch: JsonObject, had: Access, threads: list[str]
+    async def _change_sub_agents(
+        self, session: ConfigSession, patch: JsonObject, earlier: Access, threads: list[str]
     ) -> None:
-        """Give sub-agents the access of the session; tell the person which of them keep what they
-        ``had``. Codex gives it to those that it has not loaded when it loads them."""
-        refused = await session.change_below(patch, had, threads)
+        """Give sub-agents the access of the session; tell the person which of them keep the
+        ``earlier`` access. A thread that is not loaded gets the access when Codex loads it."""
+        refused = await session.change_sub_agents(patch, earlier, threads)
         if not refused or self._sessions.get(session.id) is not session:
             return
-        wider = is_wider(had, session.settings.access)
+        wider = is_wider(earlier, session.settings.access)
+        reasons = "; ".join(dict.fromkeys(refused.values()))
         text = (
             f"Codex did not give the mode to sub-agents that it has started: {', '.join(refused)} "
-            f"({'; '.join(dict.fromkeys(refused.values()))}). They keep theirs: {access_words(had)}"
+            f"({reasons}). They keep theirs: {access_words(earlier)}"
             f"{', so each turn that they begin is interrupted' if wider else ''}. "
             "New sub-agents get the mode of the session."
         )
@@ -359,14 +362,15 @@ class Config:
     def _say_from_next_turn(self, session: ConfigSession, option_id: str, before: Settings) -> None:
         """Tell the person that the turn that runs keeps its mode."""
         if option_id == MODE:
-            what, earlier = "mode", f"with the earlier one: {access_words(before.access)}"
+            option, earlier = "mode", f"with the earlier one: {access_words(before.access)}"
         else:
-            what, earlier = "collaboration mode", f"in the earlier one, {before.collaboration}"
-        text = f"The {what} counts from the next turn on. What runs now goes on {earlier}."
+            option, earlier = "collaboration mode", f"in the earlier one, {before.collaboration}"
+        text = f"The {option} counts from the next turn on. What runs now goes on {earlier}."
         self._send(session.id, _notice(text))
 
     async def _trust(self, session: ConfigSession, value: str) -> None:
-        """Trust the directory of a session for its person, in all sessions of that directory."""
+        """Store that the person trusts the directory; show that to all sessions of the directory.
+        The session with the request gets the answer instead."""
         root, trusted = session.directory.untrusted_root, session.directory.now_trusted
         if trusted and value != TRUSTED:
             message = f"value: {root} is trusted already; take that back in Codex's configuration"
@@ -392,7 +396,7 @@ class Config:
         return session.view(booleans=self._features(session.id).boolean_config_options)
 
     def _send_changes(self, session: ConfigSession) -> None:
-        """Send the options and the mode of an open session if the client has others."""
+        """Send the options and the mode of an open session if they have changed for the client."""
         if session.sent_options is None or self._sessions.get(session.id) is not session:
             return
         options = options_of(self._view(session))
@@ -441,7 +445,7 @@ class ConfigSession(NotificationSink):
 
     ``on_change`` is called when Codex changed a setting without a request, and when the lists of
     the working directory arrived. ``result`` is Codex's answer to the call that opened the thread;
-    for a ``new`` thread, it has the configured access."""
+    for a ``new`` thread, the answer has the configured access."""
 
     def __init__(
         self,
@@ -470,19 +474,20 @@ class ConfigSession(NotificationSink):
         self._roots = tuple(root for root in roots if isinstance(root, str) and root != cwd)
         self._configured = self.settings.access if new else None
         self.unrestored: str | None = None
-        """Why Codex refused the configured access; None: it did not."""
+        """Why Codex refused the configured access; None if Codex did not refuse."""
         self.first_mode_notices: tuple[str, ...] = ()
-        """Notice for the person about the ``first_mode``, if there is one."""
+        """The notice for the person about the ``first_mode``, if there is one."""
         self.chosen: tuple[str, Access] | None = None
         """The mode that a person chose last, and the access that Codex then reported."""
         self.late_change: tuple[JsonObject, Access] | None = None
-        """The patch of that mode and the earlier access if a turn ran meanwhile, which may start
-        sub-agents with the latter; else None."""
-        self._kept: dict[str, Access] = {}
+        """The patch of the chosen mode, and the access before it, with which the running turn can
+        still start sub-agents. None if no turn ran at the change."""
+        self._kept_access: dict[str, Access] = {}
         """Sub-agents whose access Codex did not change → the access that they have."""
         self._preset_effort = False
         """Whether the effort comes from a collaboration mode, not from a choice."""
         self._models: tuple[str, ...] = (self.settings.model,)
+        """The models that the session has had."""
         self._pending: _PendingChange | None = None
         self._subscribe()
 
@@ -490,8 +495,8 @@ class ConfigSession(NotificationSink):
         """Move to the connection on which the thread was resumed; return the earlier settings."""
         before = self.settings
         self.unsubscribe()
-        if catalogues.codex is not self._catalogues.codex:  # it loads sub-agents with this access
-            self._kept.clear()
+        if catalogues.codex is not self._catalogues.codex:  # sub-agents load with the new access
+            self._kept_access.clear()
         self._catalogues, self.settings = catalogues, settings_of_thread(result)
         self._subscribe()
         return before
@@ -499,17 +504,17 @@ class ConfigSession(NotificationSink):
     def unsubscribe(self) -> None:
         """Unsubscribe from the thread and the directory."""
         self.directory.on_change = None
-        for thread_id in (self.id, *self._kept):
+        for thread_id in (self.id, *self._kept_access):
             self._catalogues.codex.unsubscribe(thread_id, self)
 
     def _subscribe(self) -> None:
         self.directory.on_change = lambda: self._on_change(self)
         self._catalogues.codex.subscribe(self.id, self, frozenset({SETTINGS_UPDATED}))
-        for thread_id in self._kept:
+        for thread_id in self._kept_access:
             self._catalogues.codex.subscribe(thread_id, self, _OF_SUB_AGENTS)
 
     def view(self, *, booleans: bool) -> ConfigView:
-        """Return values and choices of the options; ``booleans``: the client has boolean ones."""
+        """Return values and choices of the options; ``booleans``: the client shows boolean options."""
         return ConfigView(
             self.settings,
             self._catalogues.catalogue(self.directory),
@@ -539,7 +544,7 @@ class ConfigSession(NotificationSink):
         """Send a patch to Codex, unless the settings have it; wait for the report of the settings.
 
         Without ``exactly``, the next report ends the wait, even if it differs from the patch: Codex
-        may write a path in another way. Raises RpcError with Codex's message if it refuses."""
+        may write a path in another way. Raises RpcError with Codex's message if Codex refuses."""
         if meets(self.settings, patch):
             return
         before = self.settings
@@ -559,12 +564,13 @@ class ConfigSession(NotificationSink):
             by_mode = "collaborationMode" in patch and before.effort is None
             self._preset_effort = by_mode and self.settings.effort is not None
 
-    async def change_below(
-        self, patch: JsonObject, had: Access, threads: list[str]
+    async def change_sub_agents(
+        self, patch: JsonObject, earlier: Access, threads: list[str]
     ) -> dict[str, str]:
-        """Send a patch to sub-agents; return the loaded ones for which Codex refused it, and why:
-        it changes nothing of those that its newer tools for agents start. They keep what they
-        ``had``; a turn of theirs is interrupted as long as that is wider. Never raises."""
+        """Send a patch to the loaded sub-agents; return each that Codex refused to change, with the
+        reason: Codex changes no sub-agents that its newer tools start. These keep the ``earlier``
+        access; while that is wider than the session's, their turns are interrupted. Never raises.
+        """
         codex, refused = self._catalogues.codex, dict[str, str]()
         if threads:
             # A model can name any number of threads that do not exist.
@@ -579,23 +585,23 @@ class ConfigSession(NotificationSink):
                 refused[thread_id] = error.message
         if codex.closed:
             return {}
-        for thread_id in refused.keys() - self._kept.keys():
-            self._kept[thread_id] = had
+        for thread_id in refused.keys() - self._kept_access.keys():
+            self._kept_access[thread_id] = earlier
             codex.subscribe(thread_id, self, _OF_SUB_AGENTS)
         return refused
 
     def _interrupt_wider(self, params: JsonValue) -> None:
         """Interrupt a turn that begins in a sub-agent with a wider access than the session's."""
         thread_id, turn_id = text_at(params, "threadId"), text_at(params, "turn", "id")
-        had = None if thread_id is None else self._kept.get(thread_id)
-        if had is not None and is_wider(had, self.settings.access):
+        kept = None if thread_id is None else self._kept_access.get(thread_id)
+        if kept is not None and is_wider(kept, self.settings.access):
             logger.warning("session %s: a turn of sub-agent %s is interrupted", self.id, thread_id)
             with suppress(CodexAcpError):
                 call: JsonObject = {"threadId": thread_id, "turnId": turn_id}
                 self._catalogues.codex.post("turn/interrupt", call, lambda _: None)
 
     async def ask(self, method: str, params: JsonObject) -> None:
-        """Call Codex for a change. Raises RpcError with Codex's message if it refuses."""
+        """Call Codex for a change. Raises RpcError with Codex's message if Codex refuses."""
         try:
             await self._catalogues.codex.call_raw(method, params)
         except ErrorReply as error:
@@ -624,7 +630,7 @@ class ConfigSession(NotificationSink):
             return
         if method == THREAD_CLOSED:  # Codex loads the sub-agent again with the session's access
             thread_id = text_at(params, "threadId") or ""
-            self._kept.pop(thread_id, None)
+            self._kept_access.pop(thread_id, None)
             self._catalogues.codex.unsubscribe(thread_id, self)
             return
         settings = settings_of_update(params)

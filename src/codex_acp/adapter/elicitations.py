@@ -36,12 +36,11 @@ class _OpenElicitation:
     scope: anyio.CancelScope
     asks: Asks
     acp_id: int | None
-    """Id of the request to the client; of the last one, if several clients were asked."""
+    """Id of the request to the client; if several clients were asked, of the newest request."""
     settled_by: ElicitationSettler = "client"
     """If `withdraw` has set another settler, the client's answer does not count."""
 
     def set_request_id(self, acp_id: int | None) -> None:
-        """Set the id of the request to the client, for a later withdrawal."""
         self.acp_id = acp_id
 
     def withdraw(self, by: ElicitationSettler) -> None:
@@ -77,10 +76,11 @@ class ElicitationRunner:
         elicitation_id = f"e{self._generation}-{self._count}"
         asks = self._asks(routed.session_id)
         acp_id = asks.next_request_id
-        elicitation = self._open[key] = _OpenElicitation(routed, anyio.CancelScope(), asks, acp_id)
+        elicitation = _OpenElicitation(routed, anyio.CancelScope(), asks, acp_id)
+        self._open[key] = elicitation
         self._transcript.record(records.elicitation_requested(routed, self._generation, acp_id))
         reply = cancelled(routed.form_or_url)
-        by: ElicitationSettler = "disconnected"
+        settler: ElicitationSettler = "disconnected"
         try:
             # Codex answers some questions itself, after a time that the request names.
             milliseconds = getattr(routed.request.params, "auto_resolution_ms", None)
@@ -88,20 +88,20 @@ class ElicitationRunner:
             with elicitation.scope, anyio.move_on_after(seconds) as limit:
                 reply = await self._answer(elicitation, elicitation_id)
             if elicitation.settled_by != "client":
-                # Codex or a cancel settled it, perhaps in one read with the client's answer.
+                # Codex or a cancel was first, perhaps in one read with the client's answer.
                 reply = cancelled(routed.form_or_url)
             elif limit.cancelled_caught:
                 reply = declined(routed.form_or_url, "nobody answered in the time that Codex waits")
-            by = "invalid_answer" if reply.problem is not None else elicitation.settled_by
+            settler = "invalid_answer" if reply.problem is not None else elicitation.settled_by
         except BaseException:  # Codex waits no longer, and no reply is sent
             if elicitation.settled_by != "client":
-                by = elicitation.settled_by
+                settler = elicitation.settled_by
             raise
         finally:
             del self._open[key]
             self._transcript.record(
                 records.elicitation_answered(
-                    routed, self._generation, reply, by, elicitation.acp_id
+                    routed, self._generation, reply, settler, elicitation.acp_id
                 )
             )
         if reply.problem is not None:
@@ -110,8 +110,8 @@ class ElicitationRunner:
 
     async def _answer(self, elicitation: _OpenElicitation, elicitation_id: str) -> ElicitationReply:
         routed = elicitation.routed
-        child = routed.thread_id if routed.thread_id != routed.session_id else None
-        request = create_request(routed.form_or_url, routed.session_id, elicitation_id, child)
+        sub_agent = routed.thread_id if routed.thread_id != routed.session_id else None
+        request = create_request(routed.form_or_url, routed.session_id, elicitation_id, sub_agent)
         try:
             response = await elicitation.asks.elicitation_create(
                 request, elicitation.set_request_id
@@ -133,7 +133,7 @@ class ElicitationRunner:
     def withdraw_all(
         self, by: ElicitationSettler, concerns: Callable[[Elicitation], bool] = lambda _: True
     ) -> None:
-        """Withdraw each open elicitation that the event ``concerns``."""
+        """Withdraw each open elicitation for which ``concerns`` returns True."""
         for elicitation in self._open.values():
             if concerns(elicitation.routed):
                 elicitation.withdraw(by)

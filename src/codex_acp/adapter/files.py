@@ -36,9 +36,10 @@ class _Unreadable(Exception):
 
 
 class _Known(NamedTuple):
-    """A text that was read; its file is unchanged while it has this signature."""
+    """The text of a file, which is unchanged while it has this signature."""
 
     signature: tuple[int, int, int, int]
+    """The file's inode, times of its last changes, and size."""
     text: str
 
 
@@ -50,7 +51,7 @@ class FileTexts:
 
     def look(self, wanted: Mapping[str, bool], roots: Mapping[str, str]) -> dict[str, PathLook]:
         """Return where each path leads, with the file's text if ``wanted`` maps the path to True.
-        Blocks while the disk does. ``roots`` has the session's directories, as in `look_at`."""
+        Waits for the disk. ``roots`` has the session's directories, as in `look_at`."""
         looks = look_at(wanted, roots)
         bytes_left, count = STEP_LIMIT, 0
         for path, with_text in wanted.items():
@@ -78,15 +79,15 @@ class FileTexts:
         except (OSError, ValueError) as error:
             raise _Unreadable("it cannot be read") from error
         try:
-            found = os.fstat(file)
-            if not stat.S_ISREG(found.st_mode):
+            status = os.fstat(file)
+            if not stat.S_ISREG(status.st_mode):
                 raise _Unreadable("it is no regular file")
-            if found.st_size > limit:
+            if status.st_size > limit:
                 raise _Unreadable("it is too large")
-            signature = (found.st_ino, found.st_mtime_ns, found.st_ctime_ns, found.st_size)
+            signature = (status.st_ino, status.st_mtime_ns, status.st_ctime_ns, status.st_size)
             known = self._known.get(path)
             if known is None or known.signature != signature:
-                content = read_at_most(file, found.st_size)
+                content = read_at_most(file, status.st_size)
                 if content is None:  # it has grown, or the kernel makes it up
                     raise _Unreadable("it changes while it is read")
                 known = self._known[path] = _Known(signature, content.decode())
@@ -104,10 +105,10 @@ async def read_files(paths: Iterable[str], limit: int) -> dict[str, bytes]:
     wanted = list(paths)[:MAX_FILES]
 
     def read_all() -> dict[str, bytes]:
-        found: dict[str, bytes] = {}
+        contents: dict[str, bytes] = {}
         for path in wanted:
             with suppress(OSError, ValueError):
-                found[path] = read_regular(path, limit)
-        return found
+                contents[path] = read_regular(path, limit)
+        return contents
 
     return await in_worker_thread(read_all) if wanted else {}

@@ -1,8 +1,8 @@
-"""Hand sessions over between processes of this package: Codex lets only one write a thread.
+"""Hand sessions over between processes of this package: Codex lets one process write a thread.
 
-Another process asks this one to let a session go. If nothing runs in the session, this process
-lets its thread go, tells its client, and takes the session back at the client's next prompt; else
-it answers "busy". Loaded with the first session that is open here or in another process.
+Another process asks this one to let a session go. If something runs in the session, this process
+answers "busy". Else it lets the session's thread go and tells its client; the client's next prompt
+takes the session back. Loaded with the first session that is open here or in another process.
 """
 
 from __future__ import annotations
@@ -55,6 +55,7 @@ class HandOver:
         if self._is_busy(session_id, opened):
             return "busy"
         async with self._opener.lock(session_id):
+            # Check again after each wait: a request of the client may have come meanwhile.
             if self._sessions.open_session(session_id) is not opened:
                 return "unknown"
             if self._is_busy(session_id, opened):
@@ -83,6 +84,6 @@ class HandOver:
 
 
 def may_access(client: SessionClient | None, owner: str | None) -> bool:
-    """Return whether ``owner`` (None: any) may have the session that ``client`` shows."""
+    """Return whether ``owner`` (None: any owner) may have the session that ``client`` shows."""
     session_owner = getattr(client, "owner", None)
     return session_owner is None or owner in (None, session_owner)

@@ -39,11 +39,11 @@ FOR_A_PROMPT: Final = (
 )
 """Modules in the order of loading: those of a prompt's request come before those of its updates.
 
-The name behind a colon is a model: its validator, and those of its fields, are built as well.
+The name behind a colon is a generated class; its validator and those of its fields are built, too.
 """
 
 LATER: Final = ("codex_acp.acp._generated.v1.methods:PromptRequest",)
-"""Models that the first prompt of text does not need, but the next request does."""
+"""Classes that the first prompt of text does not need, but the next request does."""
 
 END_SECONDS: Final = 5.0
 """Seconds that `LoadAhead.give_up` waits for the module that is being loaded."""
@@ -60,17 +60,17 @@ class LoadAhead:
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
-        self._waiting: list[Callable[[], None]] = []
+        self._callbacks: list[Callable[[], None]] = []
         self._thread: threading.Thread | None = None
         self._due = False  # True after `start_within`
         self._prompt_ready = asyncio.Event()
         self._over = False  # True once nothing more will be loaded
         self._given_up = False
-        self._version = 1
+        self._acp_version = 1
 
     def note_version(self, version: int) -> None:
         """Note the client's version of ACP, and start loading if the client stays idle."""
-        self._version = version
+        self._acp_version = version
         self.start_within(IDLE_SECONDS)
 
     def start_within(self, seconds: float) -> None:
@@ -109,17 +109,17 @@ class LoadAhead:
         if self._over or not self._due:
             callback()
         else:
-            self._waiting.append(callback)
+            self._callbacks.append(callback)
 
     def give_up(self) -> None:
-        """Load no further module, and wait for the module that is being loaded. An interpreter that
-        ends while another thread imports a compiled module is aborted."""
+        """Load no further module, and wait for the module that is being loaded: Python aborts if it
+        ends while a thread imports a compiled module."""
         self._given_up = True
         if self._thread is not None:
             self._thread.join(END_SECONDS)
 
     def _run(self) -> None:
-        usual = sys.getswitchinterval()
+        usual_seconds = sys.getswitchinterval()
         sys.setswitchinterval(SWITCH_SECONDS)
         try:
             self._load(FOR_A_PROMPT)
@@ -128,17 +128,17 @@ class LoadAhead:
         except Exception:  # the import raises again where the module is used
             logger.exception("some modules could not be loaded ahead")
         finally:
-            sys.setswitchinterval(usual)
+            sys.setswitchinterval(usual_seconds)
         self._call_in_loop(self._end)
 
     def _load(self, names: tuple[str, ...]) -> None:
         for name in names:
             if self._given_up:
                 return
-            module, _, model = name.replace(".v1.", f".v{self._version}.").partition(":")
+            module, _, model = name.replace(".v1.", f".v{self._acp_version}.").partition(":")
             loaded: Any = import_module(module)
             if model:
-                loaded.MODELS.decoder(model)
+                loaded.MODELS.decoder(model)  # builds the validator
 
     def _call_in_loop(self, callback: Callable[[], None]) -> None:
         try:
@@ -149,6 +149,6 @@ class LoadAhead:
     def _end(self) -> None:
         self._over = True
         self._prompt_ready.set()
-        waiting, self._waiting = self._waiting, []
-        for callback in waiting:
+        callbacks, self._callbacks = self._callbacks, []
+        for callback in callbacks:
             callback()

@@ -1,6 +1,6 @@
 """Check whether Codex needs a login before it can work, and find which logins are possible.
 
-Loads no model, because a new process makes the check before its first session.
+Imports no generated model, because a new process makes the check before its first session.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ NO_BROWSER: Final = "NO_BROWSER"
 to this machine."""
 
 _SCREENS: Final = ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")
-"""Environment variables, each a sign of a browser; without any, a text browser would take our
-terminal."""
+"""Environment variables, each a sign of a browser. If none is set, `webbrowser` might start a text
+browser in this agent's terminal."""
 
 
 class LoginCheck(NotificationSink):
@@ -40,8 +40,9 @@ class LoginCheck(NotificationSink):
         self._passed: AppServerConnection | None = None
         """The connection on which no login is missing."""
         self.log_in: Callable[[], Awaitable[bool]] | None = None
-        """Logs in as ``DEFAULT_AUTH_REQUEST`` says; None if that is not set. Returns True
-        for Codex's own login, after which the check is made again, and False for a gateway."""
+        """Logs in as the variable ``DEFAULT_AUTH_REQUEST`` says; None if the variable is not set.
+        Returns True for Codex's own login, after which the check is repeated; False for a gateway.
+        """
         self.on_change: Callable[[], None] | None = None
         """Called when somebody has logged in or out, as the followed connection reports."""
         self._lock = Lock()
@@ -93,7 +94,7 @@ class LoginCheck(NotificationSink):
 
 
 def can_open_pages(environment: Mapping[str, str]) -> bool:
-    """Return whether the environment has a sign of a screen on which a browser can open."""
+    """Return whether, by the environment, a browser can open on a screen."""
     if environment.get(NO_BROWSER):
         return False
     if sys.platform == "darwin":

@@ -1,9 +1,9 @@
 """Show the person the login page of an MCP server that needs a login, once for each server.
 
 Owns the set of servers whose page was shown. Clients without URL elicitations get a notice from
-`mapping.messages` instead. `open_until` waits for the outcome of a login in a browser, also of the
-account's login. Only `open_until` sends ``elicitation/complete``, because Codex reports the end of
-these logins (contract 2.4).
+`mapping.messages` instead. `open_until` shows the page of any login, also of the login to OpenAI.
+Only `open_until` sends ``elicitation/complete``, because Codex reports the end of a login (contract
+2.4).
 """
 
 from __future__ import annotations
@@ -40,26 +40,25 @@ logger = logging.getLogger(__name__)
 LOGIN_SECONDS: Final = 10 * 60
 """Seconds that Codex and this agent wait for the person to log in."""
 
-COMPLETED: Final = "mcpServer/oauthLogin/completed"
+OAUTH_COMPLETED: Final = "mcpServer/oauthLogin/completed"
 
-_MAX_EARLY: Final = 32
-"""Outcomes that are kept before anybody waits for them."""
+_MAX_OUTCOMES: Final = 32
+"""Outcomes that are kept: Codex may report one before anybody waits for it."""
 
 
 class McpLogins(NotificationSink):
-    """A sink of one connection to Codex. The servers that failed before the client knew the session
-    are passed to `session_answered`."""
+    """The logins that the MCP servers of one connection to Codex ask for."""
 
     def __init__(self, codex: AppServerConnection, sessions: Sessions, spawn: Spawn) -> None:
         self._codex = codex
         self._sessions = sessions
         self._spawn = spawn
-        self._shown: set[str] = set()
+        self._shown_servers: set[str] = set()
         codex.subscribe_all(self, frozenset({STARTUP_STATUS}))
 
     def session_answered(self, session_id: str, servers: Iterable[tuple[str, str | None]]) -> None:
-        """Ask for the logins of servers, given by name and environment, now that the client knows
-        the session."""
+        """Ask for the logins of ``servers``, which failed before the client knew the session; each
+        is a name and an environment."""
         for name, environment in servers:
             self._start_login(session_id, name, environment)
 
@@ -74,8 +73,9 @@ class McpLogins(NotificationSink):
 
     def _start_login(self, session_id: str, name: str, environment: str | None) -> None:
         server = full_server_name(name, environment)
-        if server not in self._shown and self._sessions.features(session_id).elicitation_url:
-            self._shown.add(server)
+        shows_pages = self._sessions.features(session_id).elicitation_url
+        if shows_pages and server not in self._shown_servers:
+            self._shown_servers.add(server)
             params = McpServerOauthLoginParams(
                 name=name, thread_id=session_id, timeout_secs=LOGIN_SECONDS
             )
@@ -102,7 +102,7 @@ class McpLogins(NotificationSink):
         self, session_id: str, server: str, params: McpServerOauthLoginParams
     ) -> str | None:
         """Show the login page and wait; return why the login failed, None for success."""
-        with LoginOutcomes(self._codex, COMPLETED, "name") as outcomes:
+        with LoginOutcomes(self._codex, OAUTH_COMPLETED, "name") as outcomes:
             begun = await self._codex.mcp_server_oauth_login(params)
             outcome = outcomes.of(begun.login_id or params.name)
             page = allowed_url(begun.authorization_url)
@@ -112,7 +112,7 @@ class McpLogins(NotificationSink):
             request = {
                 "mode": "url",
                 "sessionId": session_id,
-                "elicitationId": f"mcp-login-{len(self._shown)}",
+                "elicitationId": f"mcp-login-{len(self._shown_servers)}",
                 "url": page.url,
                 "message": why,
             }
@@ -123,14 +123,14 @@ class McpLogins(NotificationSink):
 
 
 class LoginOutcomes(NotificationSink):
-    """The outcomes of logins that the notification ``method`` reports, by the id in its ``key``. A
-    context manager: the sink is subscribed within the block only."""
+    """The outcomes of logins that the notification ``method`` reports, by login id; without an id,
+    by the field ``other_key``. A context manager: the sink is subscribed within the block only."""
 
-    def __init__(self, codex: AppServerConnection, method: str, key: str = "loginId") -> None:
+    def __init__(self, codex: AppServerConnection, method: str, other_key: str = "loginId") -> None:
         self._codex = codex
         self._method = method
-        self._key = key
-        self._outcomes: LastOnes[str, asyncio.Future[str | None]] = LastOnes(_MAX_EARLY)
+        self._other_key = other_key
+        self._outcomes: LastOnes[str, asyncio.Future[str | None]] = LastOnes(_MAX_OUTCOMES)
 
     def __enter__(self) -> LoginOutcomes:
         self._codex.subscribe_all(self, frozenset({self._method}))
@@ -139,18 +139,18 @@ class LoginOutcomes(NotificationSink):
     def __exit__(self, *_: object) -> None:
         self._codex.unsubscribe_all(self)
 
-    def of(self, name: str) -> asyncio.Future[str | None]:
-        """Return a future of the outcome of ``name``: None for success, else why it failed."""
-        if name not in self._outcomes:
-            self._outcomes[name] = asyncio.get_running_loop().create_future()
-        return self._outcomes[name]
+    def of(self, login: str) -> asyncio.Future[str | None]:
+        """Return a future of a login's outcome: None for success, else why the login failed."""
+        if login not in self._outcomes:
+            self._outcomes[login] = asyncio.get_running_loop().create_future()
+        return self._outcomes[login]
 
     def on_notification(self, method: str, params: JsonValue) -> None:
         del method
-        name = text_at(params, "loginId") or text_at(params, self._key)
-        if name is not None and not self.of(name).done():
+        login = text_at(params, "loginId") or text_at(params, self._other_key)
+        if login is not None and not self.of(login).done():
             why = str(value_at(params, "error") or "Codex gave no reason")
-            self.of(name).set_result(None if value_at(params, "success") is True else why)
+            self.of(login).set_result(None if value_at(params, "success") is True else why)
 
     def on_closed(self, error: TransportError | None) -> None:
         """Fail every login that has no outcome."""
@@ -163,11 +163,11 @@ class LoginOutcomes(NotificationSink):
 async def open_until(
     asks: Asks, request: dict[str, Any], outcome: asyncio.Future[str | None]
 ) -> str | None:
-    """Ask the person to open the page, and wait for ``outcome``; return why the page was not
-    opened, or None if the login has ended.
+    """Ask the person to open a login page, and wait for the login's ``outcome``; return why the
+    page was not opened, or None if the login has ended.
 
-    The question is withdrawn when the outcome comes first. Cancelling this call leaves ``outcome``
-    unchanged."""
+    If the outcome comes before the person's answer, withdraw the question. If the caller is
+    cancelled, ``outcome`` is not."""
     refusal: str | None = None
     async with anyio.create_task_group() as tasks:
 

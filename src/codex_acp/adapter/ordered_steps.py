@@ -36,7 +36,8 @@ def start_thread(work: Callable[[], None]) -> None:
 
 
 class OrderedSteps:
-    """The steps of one session. At most one thread reads files for them, even if it is stuck."""
+    """The steps of one session. At most one thread reads files for the steps: if a read hangs, no
+    second thread is started."""
 
     def __init__(self, roots: Mapping[str, str]) -> None:
         self.texts: FileTexts = FileTexts()
@@ -44,10 +45,12 @@ class OrderedSteps:
         self._waiting_step: Callable[[Looks], None] | None = None
         self._wanted: Mapping[str, bool] = {}
         """The files that `_waiting_step` waits for; see `read`."""
-        self._behind: deque[Callable[[], None]] = deque()
+        self._later_steps: deque[Callable[[], None]] = deque()
         self._reading = False
+        """Whether the thread runs; also after its read was given up."""
         self._timer: asyncio.TimerHandle | None = None
         self._waiters: list[asyncio.Future[None]] = []
+        """Futures of `wait_idle` calls."""
 
     @property
     def busy(self) -> bool:
@@ -59,8 +62,8 @@ class OrderedSteps:
         if self._waiting_step is None:
             step(*arguments)
             return
-        self._behind.append(partial(step, *arguments))
-        if len(self._behind) > MAX_BEHIND:
+        self._later_steps.append(partial(step, *arguments))
+        if len(self._later_steps) > MAX_BEHIND:
             self._run_waiting()
 
     def read(self, wanted: Mapping[str, bool], step: Callable[[Looks], None]) -> None:
@@ -68,7 +71,7 @@ class OrderedSteps:
 
         If no file is wanted or a thread already reads, call ``step`` at once, with every file
         marked as not looked at. ``wanted`` maps each path to whether its text is read, too (False:
-        only where the path leads). To be called by a step only, or while no step waits."""
+        only where the path leads). Only a step may call this while another step waits."""
         if not wanted or self._reading:
             step(not_looked_at(wanted))
             return
@@ -94,10 +97,10 @@ class OrderedSteps:
     async def look(self, wanted: Mapping[str, bool]) -> Looks:
         """Look at the files after all steps that wait; return the looks. See `read`."""
         await self.wait_idle()
-        found: dict[str, PathLook] = not_looked_at(wanted)
-        self.read(wanted, found.update)  # calls `found.update` with the looks
+        looks: dict[str, PathLook] = not_looked_at(wanted)
+        self.read(wanted, looks.update)
         await self.wait_idle()
-        return found
+        return looks
 
     async def wait_idle(self) -> None:
         while self._waiting_step is not None:
@@ -111,7 +114,8 @@ class OrderedSteps:
             self._run_waiting()
 
     def drop(self) -> None:
-        self._behind.clear()
+        """Forget all steps that wait."""
+        self._later_steps.clear()
         self._waiting_step = None
         self._end_wait()
 
@@ -123,13 +127,13 @@ class OrderedSteps:
         self._run_waiting()
 
     def _run_waiting(self, looks: Looks | None = None) -> None:
-        """Run the waiting step (without ``looks``: without its files), then those behind it."""
+        """Run the waiting step (without ``looks``: without its files), then the later steps."""
         step, self._waiting_step = self._waiting_step, None
         self._end_wait()
         if step is not None:
             _run(partial(step, not_looked_at(self._wanted) if looks is None else looks))
-        while self._behind and self._waiting_step is None:
-            _run(self._behind.popleft())
+        while self._later_steps and self._waiting_step is None:
+            _run(self._later_steps.popleft())
 
     def _end_wait(self) -> None:
         if self._timer is not None:

@@ -56,8 +56,7 @@ VERSIONS: Final = (1, 2)
 
 ADOPT_SECONDS: Final = 0.03
 """Seconds after which this process becomes the parent of orphans (3 ms of work), while Codex boots.
-The first use of Codex does this, too: a process that an MCP server orphans earlier could not be
-ended."""
+If Codex is used earlier, it happens then: else an orphan of an MCP server could not be ended."""
 
 START_UP_SECONDS: Final = 10.0
 """Seconds after which the garbage collector, which `cli.serve` switches off, is on in any case."""
@@ -106,8 +105,8 @@ def agent_side(
     agent: AgentMethods,
     own_agent: CodexAgent | None = None,
 ) -> EitherAgentSide:
-    """Return the side that serves ``agent`` in ``versions``; a version's modules are loaded when a
-    client speaks it.
+    """Return the side that serves ``agent`` in ``versions``; the modules of a version are loaded
+    for its first client.
 
     ``own_agent``, which serves logins and providers, too, is the agent of a client on standard
     input and output; None for a client of the network, whose sessions can have several agents."""

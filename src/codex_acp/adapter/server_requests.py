@@ -1,9 +1,9 @@
 """Run the route of each server request, and settle the request exactly once (contract 1.4, 3, 4.1).
 
 `routing` decides what a request is, the ledger what an answer may do. This module owns the order:
-the tool call, the question, and then the first of an answer, a cancel, the turn's end, Codex's own
-settling, and a loss. It has the open permission requests; `ElicitationRunner` has the open
-elicitations. `AsyncQuestionRunner` asks questions for which no turn waits.
+show the tool call, ask the person, and settle the request by what comes first: the answer, a
+cancel, the turn's end, Codex's ``serverRequest/resolved`` or the loss of Codex. Has the open
+permission requests; `ElicitationRunner` has the open elicitations.
 """
 
 from __future__ import annotations
@@ -67,18 +67,19 @@ logger = logging.getLogger(__name__)
 _REASON_LIMIT: Final = 2_000
 """Characters of a reason in a notice: the reason may repeat the text of a hostile server."""
 
-REACHED_ELSEWHERE: Final = "its model reached for another session, with rights not its own"
-"""Why a turn is interrupted: a part of the notice in its session."""
+_TURN_USED_SESSION: Final = "its model reached for another session, with rights not its own"
+_TURN_GOT_MESSAGE: Final = "it got a message of another session's model"
+"""Why a turn is interrupted: a part of the notice in the session of the turn."""
 
-GOT_A_MESSAGE: Final = "it got a message of another session's model"
+_SESSION_WAS_USED: Final = (
+    "The model of another session has reached for this one; that one was interrupted."
+)
+"""Notice in the session for which the model of another session has reached."""
 
-REACHED: Final = "The model of another session has reached for this one; that one was interrupted."
-"""Notice in the other session."""
-
-MOST_OPEN: Final = 16
+MOST_ASYNC_QUESTIONS: Final = 16
 """Open async questions of one thread: a model that does not wait could ask any number."""
 
-NOT_SENT: Final = (
+_NOT_SENT: Final = (
     "Your answer was not sent: the turn that asked has ended. Send it as a message if it still "
     "matters."
 )
@@ -93,15 +94,15 @@ class _OpenPermission:
     scope: anyio.CancelScope
     asks: Asks
     settlement: Settlement | None = None
-    """The settlement of its entry, if anything but the answer has settled it."""
+    """Set if the request was settled before the client's answer came."""
 
 
 class ServerRequestRunner:
-    """Answers the requests of one app-server connection, the one with number ``generation``.
+    """Answers the requests of one app-server connection; ``generation`` is its number.
 
-    ``items`` are those that run on the connection. ``asks`` returns the `Asks` of a session,
-    ``context`` the routing context of a thread, ``session`` an open session by its id.
-    ``interrupt`` gets a thread and a turn, and starts to interrupt the thread's running turn.
+    ``items`` has the running items of the connection. ``asks`` returns the `Asks` of a session,
+    ``context`` the routing context of a thread, ``session`` the open session with an id.
+    ``interrupt`` starts to interrupt a turn, by the ids of its thread and of the turn.
     """
 
     def __init__(
@@ -124,10 +125,11 @@ class ServerRequestRunner:
         self._ledger = Ledger()
         self._open_permissions: dict[Key, _OpenPermission] = {}
         self._elicitations = ElicitationRunner(asks, generation, self._say, transcript)
-        self._shown: dict[ExitStack, Approval | Elicitation] = {}
+        self._waiting: dict[ExitStack, Approval | Elicitation] = {}
         """Context in which a session shows that it waits → the open question."""
-        self._accepted: dict[tuple[str, str], list[Approval]] = {}
-        """By thread and item: accepted approvals whose tool call is not the item's own."""
+        self._calls_to_end: dict[tuple[str, str], list[Approval]] = {}
+        """Thread and item → accepted approvals with a tool call of their own, which ends with the
+        item."""
 
     async def wait_shown(self, session_id: str) -> None:
         """Wait until all earlier messages about the session were shown (contract 4.1)."""
@@ -136,7 +138,7 @@ class ServerRequestRunner:
             await session.thread.wait_shown()
 
     async def look(self, request: ServerRequest, session_id: str) -> Looks:
-        """Look at the paths that a request names, after all earlier messages; return the looks."""
+        """After all earlier messages, look where the paths that a request names lead."""
         await self.wait_shown(session_id)
         approval = classify(request, self._items)
         if not isinstance(approval, ApprovalRequest):
@@ -149,8 +151,8 @@ class ServerRequestRunner:
         session = self._session(session_id)
         if session is None:
             return {}
-        texts = wanted_of_changes(changes_of(approval))
-        wanted = {path: texts.get(path, False) for path in paths}
+        reads_text = wanted_of_changes(changes_of(approval))
+        wanted = {path: reads_text.get(path, False) for path in paths}
         return await session.thread.look(wanted) if wanted else {}
 
     async def handle(self, request: ServerRequest, looks: Looks | None = None) -> WireModel:
@@ -162,11 +164,11 @@ class ServerRequestRunner:
         routed = route(request, context)
         match routed:
             case Approval() | Elicitation() if self._too_late(routed):
-                return self._cancelled(request, routed.session_id)
+                return self._decline_cancelled(request, routed.session_id)
             case Approval():
                 return await self._approve(routed)
             case Elicitation():
-                with self._waiting(routed):
+                with self._shown_waiting(routed):
                     reply = await self._elicitations.ask(self._key(routed.request.id), routed)
                 return self._refused(request, _ID_IN_USE) if reply is None else reply
             case Decline():
@@ -180,7 +182,7 @@ class ServerRequestRunner:
     async def ask_async(
         self, questions: AsyncQuestions
     ) -> models.ToolRequestUserInputResponse | None:
-        """Ask questions for which no request of Codex waits; return None if they were not asked."""
+        """Ask questions for which no turn waits; return None if they could not be asked."""
         thread_id, turn_id = questions.params.thread_id, questions.params.turn_id
         await self.wait_shown(self._items.root_of(thread_id))
         routed = form_of_questions(questions, self._context(thread_id))
@@ -199,27 +201,27 @@ class ServerRequestRunner:
     # A model that uses other sessions (contract 3.9c).
 
     def reached_elsewhere(self, thread_id: str, others: tuple[str, ...]) -> None:
-        """Send notices about an interrupted turn whose model reached for other sessions, or, if
-        ``others`` is empty, which got the message of another session's model."""
-        why = f"{REACHED_ELSEWHERE} ({', '.join(others)})" if others else GOT_A_MESSAGE
+        """Send notices about an interrupted turn: its model reached for ``others``, which are
+        sessions; or, if ``others`` is empty, another session's model sent it a message."""
+        why = f"{_TURN_USED_SESSION} ({', '.join(others)})" if others else _TURN_GOT_MESSAGE
         logger.warning("a turn of %s is interrupted: %s", thread_id, why)
         self.say_in(thread_id, f"The turn is interrupted: {why}.")
         for other in others:
-            self.say_in(other, REACHED)
+            self.say_in(other, _SESSION_WAS_USED)
 
     def opened_again(self, session_id: str) -> None:
-        """Show the open questions of a session whose `Session` is a new one."""
-        for shown, routed in self._shown.items():
+        """Show the open questions of a session in the new `Session` that replaces its old one."""
+        for context, routed in self._waiting.items():
             if routed.session_id == session_id:
-                shown.close()
-                self._show_waiting(routed, shown)
+                context.close()
+                self._show_waiting(routed, context)
 
-    # Events that settle what is open.
+    # Events that settle open requests.
 
     def prompt_cancelled(self, session_id: str) -> None:
         """Cancel the requests of a session and its sub-agents: the client cancelled the prompt."""
-        pending = self._ledger.pending
-        threads = {e.route.thread_id for e in pending if e.route.session_id == session_id}
+        routes = [entry.route for entry in self._ledger.pending]
+        threads = {route.thread_id for route in routes if route.session_id == session_id}
         self._carry_out(self._ledger.turn_cancelled(frozenset(threads)))
         self._elicitations.withdraw_all("turn_cancelled", lambda e: e.session_id == session_id)
 
@@ -236,14 +238,15 @@ class ServerRequestRunner:
 
     def item_ended(self, thread_id: str, item_id: str, *, ended_well: bool) -> None:
         """End the tool calls that were announced for the approvals of an item that has ended."""
-        for routed in self._accepted.pop((thread_id, item_id), ()):
-            self._call_ended(routed, ended_well=ended_well)
+        for routed in self._calls_to_end.pop((thread_id, item_id), ()):
+            self._end_call(routed, ended_well=ended_well)
 
     def turn_ended(self, thread_id: str, turn_id: str) -> None:
         """Settle the requests of a turn that has ended, and end its thread's open tool calls."""
         self._carry_out(self._ledger.turn_ended(thread_id, turn_id))
-        for key in [key for key in self._accepted if key[0] == thread_id]:
-            self.item_ended(*key, ended_well=False)
+        for thread, item in list(self._calls_to_end):
+            if thread == thread_id:
+                self.item_ended(thread, item, ended_well=False)
         turn = thread_id, turn_id
         self._elicitations.withdraw_all("turn_ended", lambda e: (e.thread_id, e.turn_id) == turn)
 
@@ -262,16 +265,17 @@ class ServerRequestRunner:
         self._elicitations.withdraw_all("disconnected")
 
     def refused(self, refused: RefusedRequest) -> None:
-        """Report and record a request that was refused before or beside its route (contract 1.6).
+        """Report and record a request that was refused without a route (contract 1.6).
 
-        If the id has an open question, Codex has used it twice (contract 3.7): withdraw that one.
+        If a question with the request's id is open, Codex has used the id twice (contract 3.7):
+        withdraw the question.
         """
         key = self._key(refused.id)
         settlement = self._ledger.abandoned(key, refused.reason, by="superseded")
         if settlement is not None:
             self._carry_out([settlement])
             routed = settlement.entry.route
-            self._settled(routed, accepted=False)
+            self._show_outcome(routed, accepted=False)
             self._say(routed.session_id, f"Not approved: {refused.reason}")
         elif (withdrawn := self._elicitations.withdraw(key, "superseded")) is not None:
             self._say(withdrawn.session_id, f"Withdrawn: {refused.reason}")
@@ -301,18 +305,17 @@ class ServerRequestRunner:
         running = self._items.get(routed.thread_id, routed.item_id)
         if running is not None:
             running.asked = True
-        with self._waiting(routed):
+        with self._shown_waiting(routed):
             self._transcript.record(records.approval_requested(entry))
             settlement = await self._ask(entry)
-        self._settled(routed, accepted=settlement.outcome == "accepted")
+        self._show_outcome(routed, accepted=settlement.outcome == "accepted")
         if settlement.reply is None:
             raise RpcError(-32000, settlement.reason)
-        return _result(settlement.reply.result)
+        return _returned_or_raised(settlement.reply.result)
 
     def _fail_closed(self, failed: FailedClosed) -> None:
         """Stop actions that Codex cannot tell from another action (contract 3.7): interrupt the
-        turns of the accepted ones, and settle the questions about the others.
-        """
+        turns of accepted actions, and settle the questions about actions that wait."""
         for entry in failed.accepted:
             routed = entry.route
             self._interrupt(routed.thread_id, routed.turn_id)
@@ -327,17 +330,17 @@ class ServerRequestRunner:
         self._fail_closed(failed)
         await anyio.lowlevel.checkpoint()
 
-    def _settled(self, routed: Approval, *, accepted: bool) -> None:
-        """Show an approval's outcome; remember a tool call that no item of the session ends."""
+    def _show_outcome(self, routed: Approval, *, accepted: bool) -> None:
+        """Show an approval's outcome; remember a tool call that is not the item's own."""
         session = self._session(routed.session_id)
         if session is not None:
             session.show_settled(routed.shown.id, accepted=accepted)
         if accepted and ends_when_allowed(routed.approval):
-            self._call_ended(routed, ended_well=True)
+            self._end_call(routed, ended_well=True)
         elif accepted and routed.shown.id != tool_call_id(routed.item_id):
-            self._accepted.setdefault((routed.thread_id, routed.item_id), []).append(routed)
+            self._calls_to_end.setdefault((routed.thread_id, routed.item_id), []).append(routed)
 
-    def _call_ended(self, routed: Approval, *, ended_well: bool) -> None:
+    def _end_call(self, routed: Approval, *, ended_well: bool) -> None:
         session = self._session(routed.session_id)
         if session is not None:
             session.tool_call_ended(routed.shown.id, ended_well=ended_well)
@@ -345,33 +348,33 @@ class ServerRequestRunner:
     async def _ask(self, entry: LedgerEntry) -> Settlement:
         """Send the permission request; return the settlement of its entry, whatever settled it."""
         routed = entry.route
-        asked = _OpenPermission(anyio.CancelScope(), self._asks(routed.session_id))
-        self._open_permissions[entry.key] = asked
+        permission = _OpenPermission(anyio.CancelScope(), self._asks(routed.session_id))
+        self._open_permissions[entry.key] = permission
         answer: Answer = Failed("the question was withdrawn")
         looks: Looks = {}
         try:
-            with asked.scope:
-                answer = await self._permission(entry, asked.asks)
-                if entry.is_granted_by(answer):
+            with permission.scope:
+                answer = await self._answer(entry, permission.asks)
+                if entry.is_granted_by(answer):  # since the question, a path may lead elsewhere
                     looks = await self._look_at(routed.approval, routed.looks, routed.session_id)
-            if asked.settlement is not None:
-                return asked.settlement
+            if permission.settlement is not None:
+                return permission.settlement
             now = refreshed(routed.approval, self._items)
             runs = self._items.is_running(routed.thread_id, routed.turn_id)
             settlement = self._ledger.answered(entry.key, entry.token, answer, now, runs, looks)
             assert settlement is not None, "an open question has a pending entry"
-            self._record(settlement)
+            self._report(settlement)
             return settlement
         except BaseException:
             # Nobody waits for the settlement: the client is gone, or this process ends.
             abandoned = self._ledger.abandoned(entry.key, "the client is gone")
             if abandoned is not None:
-                self._record(abandoned)
+                self._report(abandoned)
             raise
         finally:
             del self._open_permissions[entry.key]
 
-    async def _permission(self, entry: LedgerEntry, asks: Asks) -> Answer:
+    async def _answer(self, entry: LedgerEntry, asks: Asks) -> Answer:
         approval = entry.route.approval
         question = PermissionQuestion(
             session_id=entry.route.session_id,
@@ -388,16 +391,17 @@ class ServerRequestRunner:
             return Failed(f"the client gave no outcome: {error}")
 
     def _carry_out(self, settlements: list[Settlement]) -> None:
-        """Record settlements that no answer has made, and withdraw their questions."""
+        """Report settlements that came before an answer, and withdraw their questions."""
         for settlement in settlements:
-            self._record(settlement)
-            asked = self._open_permissions.get(settlement.entry.key)
-            if asked is not None:
-                asked.settlement = settlement
-                asked.asks.withdraw(settlement.entry.acp_request_id)
-                asked.scope.cancel()
+            self._report(settlement)
+            permission = self._open_permissions.get(settlement.entry.key)
+            if permission is not None:
+                permission.settlement = settlement
+                permission.asks.withdraw(settlement.entry.acp_request_id)
+                permission.scope.cancel()
 
-    def _record(self, settlement: Settlement) -> None:
+    def _report(self, settlement: Settlement) -> None:
+        """Record a settlement; tell the person why an answer was refused."""
         for event in records.approval_settled(settlement):
             self._transcript.record(event)
         if settlement.failed_check is not None:
@@ -415,11 +419,12 @@ class ServerRequestRunner:
         session = self._session(routed.session_id)
         return session is not None and not session.may_ask(routed.thread_id, routed.turn_id)
 
-    def _cancelled(self, request: ServerRequest, session_id: str) -> WireModel:
+    def _decline_cancelled(self, request: ServerRequest, session_id: str) -> WireModel:
         routed = Decline(request, "the prompt was cancelled", session_id)
         self._transcript.record(records.request_declined(routed, self._generation))
         self._say(session_id, f"Declined without asking: {routed.reason}")
-        return _result(refusals.cancellation(request.method, request.params, routed.reason))
+        reply = refusals.cancellation(request.method, request.params, routed.reason)
+        return _returned_or_raised(reply)
 
     def _decline(self, routed: Decline) -> WireModel:
         logger.warning("declined %s: %s", routed.request.method, routed.reason)
@@ -429,23 +434,25 @@ class ServerRequestRunner:
             self._say(routed.session_id, f"Declined without asking: {reason}")
         return self._refused(routed.request, routed.reason)
 
+    # What the person sees.
+
     @contextmanager
-    def _waiting(self, routed: Approval | Elicitation) -> Iterator[None]:
+    def _shown_waiting(self, routed: Approval | Elicitation) -> Iterator[None]:
         """Show, within the context, that the session waits for the answer to a question."""
-        with ExitStack() as shown:
-            self._show_waiting(routed, shown)
-            self._shown[shown] = routed
+        with ExitStack() as context:
+            self._show_waiting(routed, context)
+            self._waiting[context] = routed
             try:
                 yield
             finally:
-                del self._shown[shown]
+                del self._waiting[context]
 
-    def _show_waiting(self, routed: Approval | Elicitation, shown: ExitStack) -> None:
+    def _show_waiting(self, routed: Approval | Elicitation, context: ExitStack) -> None:
         session = self._session(routed.session_id)
         if session is not None:
             if isinstance(routed, Approval):
                 session.announce_tool_call(routed.announcement)
-            shown.enter_context(session.waiting_for_person(routed.thread_id, routed.turn_id))
+            context.enter_context(session.waiting_for_person(routed.thread_id, routed.turn_id))
 
     def _say(self, session_id: str, text: str) -> None:
         session = self._session(session_id)
@@ -453,13 +460,14 @@ class ServerRequestRunner:
             session.say(text)
 
     def _refused(self, request: ServerRequest, reason: str) -> WireModel:
-        return _result(refusals.refusal(request.method, request.params, reason))
+        return _returned_or_raised(refusals.refusal(request.method, request.params, reason))
 
     def _key(self, request_id: RequestId) -> Key:
+        """Return the key of a request of Codex; the type of the id keeps 1 and "1" apart."""
         return Key(self._generation, type(request_id).__name__, request_id)
 
 
-def _result(reply: WireModel | RpcError) -> WireModel:
+def _returned_or_raised(reply: WireModel | RpcError) -> WireModel:
     """Return the reply, or raise the error that refuses the request."""
     if isinstance(reply, RpcError):
         raise reply
@@ -467,36 +475,39 @@ def _result(reply: WireModel | RpcError) -> WireModel:
 
 
 class AsyncQuestionRunner:
-    """Asks the async questions of one app-server connection."""
+    """Asks the async questions of one app-server connection: questions in a completed item, for
+    whose answer no turn waits."""
 
     def __init__(
-        self, codex: AppServerConnection, runner: Callable[[], ServerRequestRunner]
+        self, codex: AppServerConnection, get_runner: Callable[[], ServerRequestRunner]
     ) -> None:
         self._codex = codex
-        self._runner = runner
+        self._get_runner = get_runner
         self._spawn = guarded(SideTasks().start)
-        self._open: list[str] = []
-        """Ids of the threads of the open questions."""
+        self._asking_threads: list[str] = []
+        """The thread of each open question."""
 
     def completed(self, params: models.ItemCompletedNotification) -> None:
         """Ask the questions of a completed item, in a task of their own."""
         questions = async_questions(params)
-        if questions is not None and self._open.count(params.thread_id) < MOST_OPEN:
-            self._open.append(params.thread_id)
+        if questions is None:
+            return
+        if self._asking_threads.count(params.thread_id) < MOST_ASYNC_QUESTIONS:
+            self._asking_threads.append(params.thread_id)
             self._spawn(partial(self._ask, questions))
 
     async def _ask(self, questions: AsyncQuestions) -> None:
+        params = questions.params
         try:
-            answered = await self._runner().ask_async(questions)
+            answered = await self._get_runner().ask_async(questions)
         finally:
-            self._open.remove(questions.params.thread_id)
+            self._asking_threads.remove(params.thread_id)
         if answered is None:
             return
-        params = questions.params
         text = replies_text(questions.id, params.questions, answered.answers)
         if text is None:
             return
         calls = TurnCalls(self._codex, params.thread_id)
         message: list[models.UserInput] = [models.TextUserInput(text=text, text_elements=[])]
         if not await calls.steer(params.turn_id, message, uuid4().hex):
-            self._runner().say_in(params.thread_id, NOT_SENT)
+            self._get_runner().say_in(params.thread_id, _NOT_SENT)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from codex_acp.mapping.events import PermissionQuestion, SessionEvent
     from codex_acp.routing.ledger import OutcomeCancelled, Selected
 
-    # A request of either version of ACP: only fields that both versions have may be read.
+    # A request of either version of ACP. Code that gets it reads only fields of both versions.
     NewSession = v1.NewSessionRequest | v2.NewSessionRequest
     ForkSession = v1.ForkSessionRequest | v2.ForkSessionRequest
     ResumeSession = v1.LoadSessionRequest | v1.ResumeSessionRequest | v2.ResumeSessionRequest

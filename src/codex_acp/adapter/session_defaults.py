@@ -1,6 +1,6 @@
 """Defaults that the command sets for its sessions, besides Codex's own configuration.
 
-Loads next to nothing, because the command makes the defaults before it loads anything else.
+Imports few modules, because the command makes the defaults before it loads anything else.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class SessionDefaults:
     """Defaults for all sessions of an agent."""
 
     mode: str | None = None
-    """The mode of a new session; None: the one that Codex's configuration says."""
+    """The mode of a new session; None: the mode in Codex's configuration."""
     login: dict[str, Any] | None = None
     """Params of ``authenticate``, for when Codex needs a login and has none."""
     config: dict[str, JsonValue] = field(default_factory=dict)
@@ -39,17 +39,16 @@ class SessionDefaults:
     notices: tuple[str, ...] = ()
     """Notices that the client gets when a session opens."""
 
-    def params(self, given: dict[str, JsonValue]) -> dict[str, JsonValue]:
-        """Return the params of a thread; the client's settings in ``given`` override `config`."""
+    def params(self, wanted: dict[str, JsonValue]) -> dict[str, JsonValue]:
+        """Return the params of a thread: what the client ``wanted`` overrides `config`."""
         if not self.config:
-            return given
-        return {**given, "config": _merged(self.config, object_at(given, "config"))}
+            return wanted
+        return {**wanted, "config": _merged(self.config, object_at(wanted, "config"))}
 
 
 def _merged(base: dict[str, JsonValue], override: dict[str, JsonValue]) -> dict[str, JsonValue]:
-    """Merge two configs. Put a dotted key into the table that it belongs to, if the result has that
-    table: Codex applies the keys in any order.
-    """
+    """Merge two configs. If the result has the table of a dotted key, put the key into the table,
+    because Codex applies the keys in any order."""
     merged = dict(base)
     for key, value in override.items():
         merged[key] = object_at(base, key) | value if isinstance(value, dict) else value
@@ -73,7 +72,7 @@ def with_value(
 
 
 def known_mode(text: str) -> str | None:
-    """Return our mode for a name of ours or of the official adapter; None if there is none."""
+    """Return our mode for its name, or its name in the official adapter; None if unknown."""
     from codex_acp.mapping.options import PROFILE_PREFIX, fixed_modes
 
     if text.startswith(_PROFILE):

@@ -1,9 +1,9 @@
 """Show what a sub-agent does, while it runs and in the history of a loaded session.
 
 A client with the feature ``subagents`` gets a session for each sub-agent (`ShownSubAgent`). Other
-clients get lines in the tool call that started the sub-agent (`NotedSubAgent`), while a prompt
-runs: ACP v1 has no place for them at other times. The session at the top asks the person the
-sub-agents' questions (contract 3.9).
+clients get lines in the tool call that started the sub-agent (`NotedSubAgent`), but only while a
+prompt runs, as ACP v1 wants. The session at the top asks the person the sub-agents' questions
+(contract 3.9).
 """
 
 from __future__ import annotations
@@ -182,7 +182,7 @@ class ShownSubAgent:
 class NotesOutlet:
     """Sends the lines that sub-agents add to one tool call.
 
-    ``send`` leaves the lines for the next time if the tool call must not change now.
+    ``send`` sends nothing if the tool call must not change now; the next call sends all lines.
     """
 
     def __init__(self, notes: SubAgentNotes, send: Callable[[SubAgentNotes], None]) -> None:
@@ -196,13 +196,13 @@ class NotesOutlet:
             self._timer = asyncio.get_running_loop().call_later(NOTE_SECONDS, self.flush)
 
     def flush(self) -> None:
-        """Send the lines that were added since the last time, for which the timer runs."""
+        """Send the lines if the timer runs: only then were lines added since the last time."""
         if self._timer is not None:
             self.stop_timer()
             self._send(self.notes)
 
     def stop_timer(self) -> None:
-        """Leave the added lines for the next time."""
+        """Leave the added lines for the next `flush` or `send_soon`."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -338,13 +338,13 @@ class SubAgentHistories:
         title, description = agent.title, agent.description
         announced = SubAgentChanged(agent.thread_id, title, description, stoppable=False)
         self._outflow.send(agent.parent_id, announced)
-        state_turn_id, state = "", SessionState(self._features)
+        last_turn_id, state = "", SessionState(self._features)
 
         def show(item: models.ThreadItem, turn_id: str) -> None:
-            nonlocal state_turn_id, state
+            nonlocal last_turn_id, state
             self._note_shown(agent, item)
-            if turn_id != state_turn_id:
-                state_turn_id, state = turn_id, SessionState(self._features)
+            if turn_id != last_turn_id:  # the state is that of one turn
+                last_turn_id, state = turn_id, SessionState(self._features)
             for event in show_history_item(state, item, turn_running=False):
                 self._outflow.send(agent.thread_id, as_event_of_sub_agent(event, agent))
 

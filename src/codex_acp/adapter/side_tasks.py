@@ -1,7 +1,7 @@
 """Run tasks that no request waits for, and blocking functions in threads.
 
-`in_worker_thread` makes a thread for each call: to import anyio for its threads would cost start-up
-time, and the end of the program would wait for the event loop's own threads.
+`in_worker_thread` makes a thread for each call: the import of anyio, which has threads, would cost
+start-up time, and the program would wait for the event loop's own threads before it ends.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
-AGAIN_SECONDS: Final = 0.05
+CANCEL_AGAIN_SECONDS: Final = 0.05
 """Seconds after which `SideTasks.aclose` cancels a task again that has not ended."""
 
 
@@ -36,7 +36,7 @@ class SideTasks:
 
     def start(self, task: SideTask) -> None:
         """Start a task, unless `aclose` was called. The task must not raise: see `guarded`."""
-        if self._closed:  # Codex ends after `aclose`, and nobody would wait for the task
+        if self._closed:  # nobody would wait for the task
             task().close()
             return
         started = asyncio.get_running_loop().create_task(task())
@@ -54,7 +54,7 @@ class SideTasks:
         while self._tasks:
             for task in self._tasks:
                 task.cancel()
-            await asyncio.wait(self._tasks, timeout=AGAIN_SECONDS)
+            await asyncio.wait(self._tasks, timeout=CANCEL_AGAIN_SECONDS)
 
 
 def guarded(spawn: Spawn) -> Spawn:

@@ -13,6 +13,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from codex_acp.adapter.command_results import MessageCommand
 from codex_acp.adapter.side_tasks import in_worker_thread
 from codex_acp.codex._generated import models
 from codex_acp.errors import CodexAcpError
@@ -21,7 +22,7 @@ from codex_acp.mapping.content import TextBlock
 from codex_acp.mapping.prompt import user_input
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from codex_acp.adapter.built_in_commands import BuiltInCommands
     from codex_acp.adapter.command_results import Command, SessionAccess
@@ -49,39 +50,41 @@ class SessionCommands:
         self._prompt_files: dict[str, UserPrompt] = {}
         self._skills: dict[str, models.SkillMetadata] = {}
         self._lock = asyncio.Lock()
-        self._current: CommandsChanged | None = None
-        self._sent: CommandsChanged | None = None
+        self._current_list: CommandsChanged | None = None
+        self._sent_list: CommandsChanged | None = None
 
     def mark_outdated(self) -> None:
-        """Read prompts and skills again at the next `load`, because they have changed."""
-        self._current = None
+        """Make the next `load` read prompt files and skills, because they have changed."""
+        self._current_list = None
 
     def note_sent(self, update: CommandsChanged) -> bool:
-        """Remember that the client gets the list; return whether the list is new to the client."""
-        earlier, self._sent = self._sent, update
+        """Remember that the client gets a list; return whether the list is new to the client."""
+        earlier, self._sent_list = self._sent_list, update
         return earlier != update
 
     async def load(self) -> CommandsChanged:
         """Return the list for the client; read it at the first call. Never fails."""
         async with self._lock:
-            if self._current is None:
-                self._current = await self._read()
-            return self._current
+            if self._current_list is None:
+                self._current_list = await self._read()
+            return self._current_list
 
     async def _read(self) -> CommandsChanged:
         app_server = self._access.codex().server
         folder = Path(app_server.codex_home) / "prompts"
-        prompts = await in_worker_thread(lambda: _read_user_prompts(folder))
-        self._prompt_files = {prompt.name: prompt for prompt in prompts}
+        files = await in_worker_thread(lambda: _read_prompt_files(folder))
+        self._prompt_files = {file.name: file for file in files}
         try:
-            entries = await self._skill_entries()
+            entries = await self._list_skills()
         except CodexAcpError as error:
             logger.warning("the skills could not be listed: %s", error)
             entries = []
-        self._skills = {s.name: s for entry in entries for s in entry.skills if s.enabled}
-        skills = self._skills.values()
+        skills = [skill for entry in entries for skill in entry.skills if skill.enabled]
+        self._skills = {skill.name: skill for skill in skills}
         return commands.available_commands(
-            self._prompt_files.values(), skills, shares_codex=self._access.shares_codex
+            self._prompt_files.values(),
+            self._skills.values(),
+            shares_codex=self._access.shares_codex,
         )
 
     async def find(self, prompt: Sequence[Block]) -> Command | None:
@@ -100,13 +103,13 @@ class SessionCommands:
         if command is not None:
             return command
         mentioned = commands.skill_mentions(first.text, self._skills)
-        return self._built_in.turn_command(user_input(prompt), mentioned) if mentioned else None
+        return _message(user_input(prompt), mentioned) if mentioned else None
 
     def _command_for(self, typed: TypedCommand, rest: Sequence[Block]) -> Command | None:
         """Return the command that was typed; ``rest`` are the prompt's other blocks. Raises
-        RpcError for arguments and blocks that it does not take."""
+        RpcError for arguments and blocks that the command does not take."""
         rest = [each for each in rest if not isinstance(each, TextBlock) or each.text.strip()]
-        skills: tuple[models.SkillMetadata, ...] = ()
+        skills: list[models.SkillMetadata] = []
         if typed.name.startswith(commands.PROMPTS_PREFIX):
             file = self._prompt_files.get(typed.name.removeprefix(commands.PROMPTS_PREFIX))
             if file is None:
@@ -119,11 +122,12 @@ class SessionCommands:
             skill = self._skills.get(typed.name)
             if skill is None:
                 return None
-            text, skills = f"${skill.name} {typed.arguments}".rstrip(), (skill,)
-        inputs: list[models.UserInput] = [models.TextUserInput(text=text)]
-        return self._built_in.turn_command(inputs + (user_input(rest) if rest else []), skills)
+            text = f"${skill.name} {typed.arguments}".rstrip()
+            skills.append(skill)
+        attached = user_input(rest) if rest else []
+        return _message([models.TextUserInput(text=text), *attached], skills)
 
-    async def _skill_entries(self) -> Sequence[models.SkillsListEntry]:
+    async def _list_skills(self) -> Sequence[models.SkillsListEntry]:
         params = models.SkillsListParams(cwds=[self._access.cwd])
         return (await self._access.codex().skills_list(params)).data
 
@@ -131,11 +135,18 @@ class SessionCommands:
     def _built_in(self) -> BuiltInCommands:
         from codex_acp.adapter.built_in_commands import BuiltInCommands
 
-        return BuiltInCommands(self._access, self._skill_entries)
+        return BuiltInCommands(self._access, self._list_skills)
 
 
-def _read_user_prompts(folder: Path) -> list[UserPrompt]:
-    """Return the prompt files that can be read, by name; others are logged and left out."""
+def _message(
+    inputs: Sequence[models.UserInput], skills: Iterable[models.SkillMetadata]
+) -> MessageCommand:
+    used = [models.SkillUserInput(name=skill.name, path=skill.path) for skill in skills]
+    return MessageCommand([*inputs, *used])
+
+
+def _read_prompt_files(folder: Path) -> list[UserPrompt]:
+    """Return the prompt files that can be read, sorted by name; log and leave out all others."""
     try:
         files = sorted(path for path in folder.iterdir() if path.suffix == ".md")
     except OSError:  # most users have none

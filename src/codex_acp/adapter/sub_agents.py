@@ -1,9 +1,9 @@
 """The sub-agents of one session, at any depth, and the sinks that show them to the client.
 
-A client with the feature ``subagents`` gets a session for each; another gets lines in the tool call
-that started the sub-agent. Owns the sinks. Which questions and interrupts concern a sub-agent does
-not follow from this module, but from `codex.approvals.running_items`: Codex's own reports of which
-thread started which.
+A client with the feature ``subagents`` gets a session for each sub-agent. Other clients get lines
+in the tool call that started the sub-agent. Owns the sinks. `codex.approvals.running_items` decides
+which questions and interrupts concern a sub-agent, by Codex's reports of which thread started
+which.
 """
 
 from __future__ import annotations
@@ -34,9 +34,8 @@ class SubAgents:
 
     ``state`` is the mapping's state of the session. ``may_change_call`` returns whether a tool call
     of the session may be changed now. ``may_be_below`` returns whether a thread can be a sub-agent
-    of the session, because a model can name any thread; ``on_found`` is called with each that is
-    one, and was not shown before. ``earlier`` returns, once, the
-    notifications of a thread that came before the thread is followed.
+    of the session, because a model can name any thread. ``on_found`` is called with the thread of
+    each new sub-agent. ``take_held`` removes and returns the held notifications of a thread.
     """
 
     def __init__(
@@ -50,7 +49,7 @@ class SubAgents:
         may_change_call: Callable[[], bool],
         may_be_below: Callable[[str], bool],
         on_found: Callable[[str], None],
-        earlier: Callable[[str], list[tuple[str, JsonValue]]],
+        take_held: Callable[[str], list[tuple[str, JsonValue]]],
     ) -> None:
         self._session_id = session_id
         self._codex = codex
@@ -60,12 +59,13 @@ class SubAgents:
         self._may_change_call = may_change_call
         self._may_be_below = may_be_below
         self._on_found = on_found
-        self._earlier = earlier
+        self._take_held = take_held
         self._sinks: dict[str, ShownSubAgent | NotedSubAgent] = {}
         self._outlets: dict[str, NotesOutlet] = {}
         """The outlet of each tool call that gets lines."""
         self._more_reported = False
-        self._changed = asyncio.Event()
+        self._turn_over = asyncio.Event()
+        """Set, and replaced by a new event, when a turn of any sub-agent is over."""
         for agent in list(state.sub_agents.values()):  # the history has named them
             if may_be_below(agent.thread_id):
                 self._follow(agent, announce=False)
@@ -87,7 +87,7 @@ class SubAgents:
         """Forget a thread, because it is opened as a session of its own."""
         agent = self._state.sub_agents.pop(thread_id, None)
         if agent is not None:
-            if thread_id in self._sinks:  # not while the session above is opened anew
+            if thread_id in self._sinks:  # none while the root session is opened again
                 self._sinks.pop(thread_id).detach()
             for other in self._state.sub_agents.values():
                 if other.parent_id == thread_id:
@@ -137,11 +137,11 @@ class SubAgents:
     async def wait_idle(self) -> None:
         """Wait until no sub-agent's turn runs."""
         while self.busy:
-            await self._changed.wait()
+            await self._turn_over.wait()
 
     def _wake(self) -> None:
-        changed, self._changed = self._changed, asyncio.Event()
-        changed.set()
+        self._turn_over.set()
+        self._turn_over = asyncio.Event()
 
     def detach(self) -> None:
         """Stop following all sub-agents, and wake `wait_idle`."""
@@ -151,24 +151,24 @@ class SubAgents:
         self._wake()
 
     def _add(self, agent: SubAgent) -> None:
-        """Follow a sub-agent that was named, or complete what is known of it."""
-        known = self._state.sub_agents
+        """Follow a sub-agent that was named; if it is known, complete the missing fields."""
+        all_known = self._state.sub_agents
         if agent.thread_id == self._session_id:
             return
-        if agent.thread_id in known:
-            earlier = known[agent.thread_id]
-            earlier.started = earlier.started or agent.started
-            new_title = agent.title and not earlier.title
-            if new_title or (agent.description and not earlier.description):
-                earlier.title = earlier.title or agent.title
-                earlier.description = earlier.description or agent.description
-                self._sinks[earlier.thread_id].announce()
+        known = all_known.get(agent.thread_id)
+        if known is not None:
+            known.started = known.started or agent.started
+            new_title = agent.title and not known.title
+            if new_title or (agent.description and not known.description):
+                known.title = known.title or agent.title
+                known.description = known.description or agent.description
+                self._sinks[known.thread_id].announce()
             return
         if not self._may_be_below(agent.thread_id):
             return
         self._on_found(agent.thread_id)
-        if len(known) < MAX_SHOWN:
-            known[agent.thread_id] = agent
+        if len(all_known) < MAX_SHOWN:
+            all_known[agent.thread_id] = agent
             self._follow(agent, announce=True)
         elif not self._more_reported:
             self._more_reported = True
@@ -191,16 +191,17 @@ class SubAgents:
         self._sinks[agent.thread_id] = sink
         if announce:
             sink.announce()
-        earlier = []
-        for method, params in self._earlier(agent.thread_id):
+        not_shown = []
+        for method, params in self._take_held(agent.thread_id):
             item_id = item_of(params) or text_at(params, "itemId")
             # A history that was read meanwhile may have shown the item already.
             if item_id is None or item_id not in agent.replayed:
-                earlier.append((method, params))
-        sink.follow(earlier)
+                not_shown.append((method, params))
+        sink.follow(not_shown)
 
     def _outlet(self, agent: SubAgent) -> NotesOutlet:
-        """Return the outlet of a sub-agent's lines: the session's tool call that it is below."""
+        """Return the outlet of a sub-agent's lines: the tool call of the session that started the
+        sub-agent, or the sub-agent at the top of those above it."""
         from codex_acp.adapter.shown_sub_agents import NotesOutlet
         from codex_acp.mapping.sub_agents import SubAgentNotes
 

@@ -108,7 +108,7 @@ class Session:
         self.sub_agents: SubAgents = SubAgents(
             session_id, codex, outflow, self._state, say=self.say,
             may_change_call=lambda: self.driver.running,  # `driver` is set below
-            may_be_below=may_be_below, on_found=on_sub_agent, earlier=earlier,
+            may_be_below=may_be_below, on_found=on_sub_agent, take_held=earlier,
         )  # fmt: skip
         self._used_before: TokenUsageBreakdown | None = None
         """Token usage of the thread before the running turn."""
