@@ -54,7 +54,7 @@ class ConnectionAsks:
     async def request_permission(
         self, question: PermissionQuestion, on_request_id: Callable[[int | None], None]
     ) -> Selected | OutcomeCancelled:
-        """Ask for a permission. Raises InvalidPayload for an unknown outcome, which is no consent."""
+        """Ask for a permission. An unknown outcome is no consent: raises InvalidPayload."""
         del on_request_id  # this question is sent once, with the id `next_request_id`
         method = "session/request_permission"
         request = self._permission_request(question)

@@ -514,7 +514,7 @@ class ConfigSession(NotificationSink):
             self._catalogues.codex.subscribe(thread_id, self, _OF_SUB_AGENTS)
 
     def view(self, *, booleans: bool) -> ConfigView:
-        """Return values and choices of the options; ``booleans``: the client shows boolean options."""
+        """Return values and choices of the options; ``booleans``: the client knows boolean ones."""
         return ConfigView(
             self.settings,
             self._catalogues.catalogue(self.directory),

@@ -45,10 +45,10 @@ LOGGED_PER_SECOND: Final = 0.2
 
 
 class Headers(Protocol):
-    """The headers of a request; names are found in any case."""
+    """The headers of a request."""
 
     def get_all(self, key: str, /) -> Sequence[str]:
-        """Return all values of one name."""
+        """Return all values of one header; upper and lower case do not matter."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +71,8 @@ class Refusal:
 class AccessControl:
     """Checks each HTTP request of the network: path, host, origin, token and limits.
 
-    ``path`` is the path of the endpoint. A request is allowed without an ``Origin`` header, or with
-    one of ``origins``. ``hosts`` are allowed besides IP addresses and localhost."""
+    ``path`` is the only path that is served. A request is allowed without an ``Origin`` header, or
+    with one of ``origins``. ``hosts`` are allowed besides IP addresses and localhost."""
 
     def __init__(
         self,
@@ -193,15 +193,16 @@ class Token(NamedTuple):
 
     owner: str
     digest: bytes
+    """SHA-256 of the token; empty if the server needs no token."""
     expires: float | None = None
-    """Seconds since 1970."""
+    """Seconds since 1970; None: never."""
 
     def valid(self, now: float) -> bool:
         return self.expires is None or now < self.expires
 
 
 class Tokens:
-    """The tokens of a server. ``current`` returns the valid ones, or None if clients need none."""
+    """The tokens of a server. ``current`` returns them, or None if clients need no token."""
 
     def __init__(
         self, current: Callable[[], Sequence[Token] | None], clock: Callable[[], float] = time.time
@@ -292,13 +293,14 @@ class TokenFile:
             msg = f"the token file {self._path!r} cannot be read: {error.strerror}"
             raise MisuseError(msg) from error
         with os.fdopen(file, "rb") as opened:
-            found = os.fstat(file)
-            if not stat.S_ISREG(found.st_mode):
+            status = os.fstat(file)
+            if not stat.S_ISREG(status.st_mode):
                 raise MisuseError(f"the token file {self._path!r} is no regular file")
-            if found.st_mode & 0o077 or found.st_uid not in (0, os.geteuid()):
+            # 0o077: the rights of the group and of all others; user 0 is root
+            if status.st_mode & 0o077 or status.st_uid not in (0, os.geteuid()):
                 msg = f"others can read the token file {self._path!r}: chmod 600 {self._path}"
                 raise MisuseError(msg)
-            version = (found.st_mtime_ns, found.st_size, found.st_ino)
+            version = (status.st_mtime_ns, status.st_size, status.st_ino)
             if version != self._version:
                 self._tokens = _parsed(opened.read(MAX_FILE), self._path)
                 self._version = version
@@ -369,7 +371,7 @@ class AcceptedConnection(asyncio.Protocol):
         loop = asyncio.get_running_loop()
         transport.set_protocol(self)
         self._pending.add(transport)
-        self._raw = transport
+        self._tcp_transport = transport
         self._deadline = loop.call_later(HANDSHAKE_SECONDS, transport.abort)
         if self._tls is None:
             self._ready_transport = transport
@@ -380,16 +382,16 @@ class AcceptedConnection(asyncio.Protocol):
     async def _secure(self, tls: ssl.SSLContext) -> None:
         loop = asyncio.get_running_loop()
         try:
-            secured = await loop.start_tls(self._raw, self, tls, server_side=True)
+            tls_transport = await loop.start_tls(self._tcp_transport, self, tls, server_side=True)
         except (OSError, RuntimeError) as error:  # ssl.SSLError is an OSError
             logger.debug("a TLS handshake has failed: %s", error)
             self.connection_lost(None)
-            self._raw.abort()
+            self._tcp_transport.abort()
             return
-        if secured is not None:
-            self._pending.discard(self._raw)
-            self._pending.add(secured)
-            self._ready_transport = secured
+        if tls_transport is not None:
+            self._pending.discard(self._tcp_transport)
+            self._pending.add(tls_transport)
+            self._ready_transport = tls_transport
             self._try_protocols()
 
     def data_received(self, data: bytes) -> None:
@@ -405,16 +407,16 @@ class AcceptedConnection(asyncio.Protocol):
         """Forget a connection that ended before it was served."""
         del exc
         self._deadline.cancel()
-        self._pending.discard(self._raw)
+        self._pending.discard(self._tcp_transport)
         if self._ready_transport is not None:
             self._pending.discard(self._ready_transport)
 
 
 class PendingConnections:
-    """Connections that have shown no token yet: at most ``most``; one more aborts the oldest.
+    """Connections that have shown no token yet, at most ``most``: one more aborts the oldest.
 
-    So a client that opens many silent connections loses them, and a client that sends its request
-    at once is served."""
+    A client that opens many silent connections loses them; a client that sends its request at once
+    is served."""
 
     def __init__(self, most: int) -> None:
         self._most = most

@@ -1,9 +1,9 @@
 """Serve the connections of one server: `Hub` runs them, each is a `NetworkConnection`.
 
-A `NetworkConnection` passes a client's request on to the agent if the token's owner has the
-session; else it answers as if the session did not exist. At most one connection *shows* a session:
-it gets the session's updates, and only it can prompt the session or set its options. The owner can
-name any session, and delete or archive a session that no other connection shows.
+A `NetworkConnection` gives a client's request to the agent if the session belongs to the token's
+owner; else it answers as if the session did not exist. At most one connection *shows* a session: it
+gets the session's updates, and only it can prompt the session or set its options. The owner can set
+the title of any own session, and delete or archive a session that no other connection shows.
 """
 
 from __future__ import annotations
@@ -161,7 +161,7 @@ class NetworkConnection:
         await self._agent_or_own(session_id).unarchive_session(session_id)
 
     async def session_state(self, session_id: str) -> StateChanged | None:
-        """Return the state of a session that any connection has open; None if it is only stored."""
+        """Return the state of a session that is open on any connection; None if it is not open."""
         self._must_own(session_id, or_sub_agent=True)
         return await self._agent_or_own(session_id).session_state(session_id)
 
@@ -170,7 +170,7 @@ class NetworkConnection:
         return await self.agent.set_title(session_id, title)  # the session need not be open
 
     def agent_of(self, session_id: str) -> CodexAgent:
-        """Return the agent of a session that this connection shows. Raises RpcError for others."""
+        """Return the agent of a session that this connection shows, else raise RpcError."""
         return self.shown_session(session_id).agent
 
     async def run_prompt(self, session_id: str, blocks: Sequence[Block]) -> PromptResult:
@@ -195,11 +195,11 @@ class NetworkConnection:
         outlives = self._registry.limits.keep_seconds > 0
         return NetworkSession(self._token.owner, self.agent, self.client, outlives_client=outlives)
 
-    async def _open_new(self, begin: Callable[[NetworkSession], Awaitable[Json]]) -> Json:
-        """Open a new session with ``begin``; delete the session if its owner cannot be recorded."""
+    async def _open_new(self, open_it: Callable[[NetworkSession], Awaitable[Json]]) -> Json:
+        """Open a session with ``open_it``; delete the session if its owner cannot be recorded."""
         async with self._registry.reserve_place(self._token.owner):
             session = self._new_session()
-            response = await begin(session)
+            response = await open_it(session)
             session_id = str(response["sessionId"])
             try:
                 self._register(session_id, session)
@@ -300,7 +300,7 @@ class NetworkConnection:
         return session
 
     def _agent_or_own(self, session_id: str) -> CodexAgent:
-        """Return the agent on which any connection has a session open, else this connection's."""
+        """Return the agent on which a session is open; this connection's agent if none has it."""
         return self._registry.agent_of(session_id) or self.agent
 
     # A client that lags
@@ -346,8 +346,8 @@ class Hub:
     """The connections of one server, their Codex, and the registry of open sessions.
 
     ``new_app_server`` makes an app-server, which starts when it is needed; if ``shared``, all
-    connections use one. ``spawn`` runs tasks that outlive connections. ``versions`` are the offered
-    ones of ACP. An agent calls ``when_loaded`` when its models are loaded and a session is open."""
+    connections use one. ``spawn`` runs tasks that outlive connections. ``versions`` are the
+    versions of ACP that are offered. ``when_loaded`` is that of `CodexAgent`."""
 
     def __init__(
         self,
@@ -409,7 +409,7 @@ class Hub:
                 self.registry.spawn(lambda: self._end_unused(agent))
 
     def agent(self) -> CodexAgent:
-        """Return the shared agent, or a new one for each call if none is shared."""
+        """Return the shared agent; without ``shared``, a new agent for each call."""
         if self._shared_agent is not None:
             return self._shared_agent
         app_server = self._new_app_server()

@@ -69,6 +69,139 @@ _STREAM_HEADERS: Final = (
     ("x-accel-buffering", "no"),  # nginx would hold events back
 )
 
+_NO_CONNECTION: Final = "there is no such connection (any more): initialize a new one"
+
+_PREFLIGHT: Final = (
+    ("access-control-allow-methods", "GET, POST, DELETE"),
+    ("access-control-allow-headers", f"authorization, content-type, {CONNECTION_ID}, {SESSION_ID}"),
+    ("access-control-max-age", "600"),
+)
+
+BODY_SECONDS: Final = 10.0
+"""Seconds for the body of a request; `BODY_RATE` adds time for a large body."""
+
+BODY_RATE: Final = 16 * 1024
+"""Bytes of a body that must arrive each second: a slower client occupies memory for too long."""
+
+DISCARDED_BYTES: Final = 64 * 1024
+"""Bytes of a refused request's body that are read before the response, because some clients read no
+response before they have sent the body."""
+
+DISCARD_SECONDS: Final = 1.0
+"""Seconds for reading the body of a refused request."""
+
+
+class RequestRefused(Exception):
+    """Raised to answer a request with ``refusal``."""
+
+    def __init__(self, refusal: Refusal) -> None:
+        super().__init__(refusal.reason)
+        self.refusal = refusal
+
+
+def _refuse(status: HTTPStatus, reason: str) -> NoReturn:
+    raise RequestRefused(Refusal(status, reason))
+
+
+class Exchange:
+    """One HTTP request and its response, bounded in size and time; implements `Headers`. ``scope``,
+    ``receive`` and ``send`` are ASGI's."""
+
+    def __init__(
+        self,
+        scope: Mapping[str, Any],
+        receive: Callable[[], Awaitable[Any]],
+        send: Callable[[Any], Awaitable[None]],
+    ) -> None:
+        self.method: str = scope["method"]
+        self.path: str = scope["raw_path"].decode("latin-1")
+        self.socket: HttpSocket = scope["state"]["socket"]
+        self.version: str = scope["http_version"]
+        self._headers = scope["headers"]
+        self._receive = receive
+        self._send = send
+        self._complete = False
+        self.more_headers: Sequence[tuple[str, str]] = ()
+        """Headers that every response gets."""
+
+    # Headers
+
+    def get_all(self, key: str, /) -> list[str]:
+        """Return all values of one header; the case of ``key`` does not matter."""
+        name = key.lower().encode()
+        return [value.decode("latin-1") for each, value in self._headers if each.lower() == name]
+
+    # The request's body
+
+    async def body(self, count_bytes: Callable[[int], None]) -> bytes:
+        """Return the whole body. ``count_bytes`` gets the size of each part, and may raise
+        RequestRefused. Raises RequestRefused for a body that comes too slowly."""
+        deadline = asyncio.get_running_loop().time() + BODY_SECONDS
+        parts: list[bytes] = []
+        try:
+            async with asyncio.timeout_at(deadline) as limit:
+                while not self._complete:
+                    part = await self._next_part()
+                    if part:
+                        count_bytes(len(part))
+                        parts.append(part)
+                        deadline += len(part) / BODY_RATE
+                        limit.reschedule(deadline)
+        except TimeoutError:
+            slow = Refusal(HTTPStatus.REQUEST_TIMEOUT, "the body comes too slowly")
+            raise RequestRefused(slow) from None
+        return b"".join(parts)
+
+    async def discard(self, most: int) -> None:
+        """Read the rest of the body, at most ``most`` bytes and for `DISCARD_SECONDS`."""
+        try:
+            async with asyncio.timeout(DISCARD_SECONDS):
+                while not self._complete and most > 0:
+                    most -= len(await self._next_part())
+        except (TimeoutError, ConnectionError):
+            return
+
+    async def wait_until_gone(self) -> None:
+        """Wait until the client has disconnected; ignore what the client still sends."""
+        try:
+            while True:
+                await self._next_part()
+        except ConnectionError:
+            return
+
+    async def _next_part(self) -> bytes:
+        """Receive the next part of the body. Raises ConnectionError if the client is gone."""
+        message = await self._receive()
+        if message["type"] == "http.disconnect":
+            raise ConnectionResetError("the client is gone")
+        self._complete = not message.get("more_body", False)
+        part: bytes = message.get("body", b"")
+        return part
+
+    # The response
+
+    async def answer(
+        self, status: int, body: bytes = b"", headers: Iterable[tuple[str, str]] = ()
+    ) -> None:
+        """Send a whole response."""
+        await self.begin(status, [*headers, ("content-length", str(len(body)))])
+        await self.write(body, more=False)
+
+    async def begin(self, status: int, headers: Iterable[tuple[str, str]]) -> None:
+        """Send the head of a response; `write` sends its body."""
+        lines = [*headers, *self.more_headers]
+        await self._send(
+            {
+                "type": "http.response.start",
+                "status": status,
+                "headers": [(name.lower().encode(), value.encode()) for name, value in lines],
+            }
+        )
+
+    async def write(self, data: bytes, *, more: bool = True) -> None:
+        """Send a part of the response's body."""
+        await self._send({"type": "http.response.body", "body": data, "more_body": more})
+
 
 class _Connection(NamedTuple):
     """An ACP connection that was initialized, and the owner of its token."""
@@ -84,8 +217,8 @@ class HttpApp:
         self._hub = hub
         self._access = access
         self._connections: dict[str, _Connection] = {}
-        self._receiving: Counter[str] = Counter()
-        """Bytes of bodies that are being received or wait for their connection, by owner."""
+        self._body_bytes: Counter[str] = Counter()
+        """Owner → bytes of the bodies that are being received, or that `_pass_on` still has."""
 
     async def __call__(
         self,
@@ -112,8 +245,8 @@ class HttpApp:
 
     async def _serve(self, exchange: Exchange) -> None:
         origin = self._access.allowed_origin(exchange)
-        if origin is not None:
-            exchange.more_headers = [  # these allow the page to read the response
+        if origin is not None:  # allow the page to read the response
+            exchange.more_headers = [
                 ("access-control-allow-origin", origin),
                 ("access-control-expose-headers", CONNECTION_ID),
                 ("vary", "Origin"),
@@ -141,17 +274,16 @@ class HttpApp:
             else:
                 _refuse(HTTPStatus.METHOD_NOT_ALLOWED, "the methods are GET, POST and DELETE")
         except RequestRefused as error:
-            await self._answer_refusal(exchange, error.refusal)
+            refusal = error.refusal
+            self._access.log(refusal, exchange.socket.peer)
+            too_large = refusal.status is HTTPStatus.REQUEST_ENTITY_TOO_LARGE
+            limit = self._access.limits.message_bytes if too_large else DISCARDED_BYTES
+            await exchange.discard(limit)
+            headers = [*refusal.headers, ("content-type", "text/plain; charset=utf-8")]
+            await exchange.answer(refusal.status, f"{refusal.reason}\n".encode(), headers)
+            exchange.socket.count_refusal()
         except ConnectionError:
             logger.debug("a client was gone before it had sent its request")
-
-    async def _answer_refusal(self, exchange: Exchange, refusal: Refusal) -> None:
-        self._access.log(refusal, exchange.socket.peer)
-        too_large = refusal.status is HTTPStatus.REQUEST_ENTITY_TOO_LARGE
-        await exchange.discard(self._access.limits.message_bytes if too_large else DISCARDED_BYTES)
-        headers = [*refusal.headers, ("content-type", "text/plain; charset=utf-8")]
-        await exchange.answer(refusal.status, f"{refusal.reason}\n".encode(), headers)
-        exchange.socket.count_refusal()
 
     # POST
 
@@ -160,12 +292,12 @@ class HttpApp:
         is_json = content_type.partition(";")[0].strip().lower() == JSON
         if not is_json or only_value(exchange, "content-encoding") is not None:
             _refuse(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"a message is {JSON}, not encoded")
-        limit, connection = self._access.limits.message_bytes, None
+        connection, limit = None, self._access.limits.message_bytes
         if exchange.get_all(CONNECTION_ID):
             connection = self._connection(exchange, token)
         else:
             limit = min(limit, INITIALIZE_BYTES)
-        with self._counted(token.owner, limit) as count_bytes:
+        with self._body_counter(token.owner, limit) as count_bytes:
             body = await exchange.body(count_bytes)
             message = _message(body)
             is_initialize = isinstance(message, Request) and message.method == INITIALIZE
@@ -179,32 +311,32 @@ class HttpApp:
                 _refuse(HTTPStatus.BAD_REQUEST, f"{CONNECTION_ID} is missing")
 
     @contextmanager
-    def _counted(self, owner: str, limit: int) -> Iterator[Callable[[int], None]]:
-        """Yield a function that counts the bytes of a body. ``limit`` bounds their number; the
-        bodies of one owner within such blocks are bounded together."""
+    def _body_counter(self, owner: str, limit: int) -> Iterator[Callable[[int], None]]:
+        """Yield a function that counts the bytes of a body. It refuses a body above ``limit``, and
+        a body that, with the owner's other bodies, is larger than the two largest messages."""
         received = 0
 
         def count_bytes(count: int) -> None:
             nonlocal received
             received += count
-            self._receiving[owner] += count
+            self._body_bytes[owner] += count
             if received > limit:
                 reason = f"a message has at most {limit} bytes"
                 _refuse(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, reason)
-            if self._receiving[owner] > 2 * self._access.limits.message_bytes:
+            if self._body_bytes[owner] > 2 * self._access.limits.message_bytes:
                 _refuse(HTTPStatus.TOO_MANY_REQUESTS, "too much is sent at once")
 
         try:
             yield count_bytes
         finally:
-            self._receiving[owner] -= received
+            self._body_bytes[owner] -= received
 
     async def _initialize(
         self, exchange: Exchange, token: Token, request: Request, body: bytes
     ) -> None:
-        no_room = self._access.enter(token.owner)
-        if no_room is not None:
-            raise RequestRefused(no_room)
+        refusal = self._access.enter(token.owner)
+        if refusal is not None:
+            raise RequestRefused(refusal)
         connection_id = secrets.token_hex(16)
         limits = self._access.limits
         name = f"client {connection_id[:8]}"
@@ -243,26 +375,26 @@ class HttpApp:
             case Request() | Notification():
                 if session is None and message.method in NEED_SESSION:
                     _refuse(HTTPStatus.BAD_REQUEST, f"{SESSION_ID} is missing")
-                in_params = session_named(message.params)
-                if in_params is not None and session is None:
-                    connection.link.expect(canonical_id(in_params))
-                elif in_params is not None and session != canonical_id(in_params):
+                named = session_named(message.params)
+                if named is not None and session is None:
+                    connection.link.expect(canonical_id(named))
+                elif named is not None and session != canonical_id(named):
                     _refuse(HTTPStatus.BAD_REQUEST, f"{SESSION_ID} is not the message's sessionId")
             case Response() | ErrorResponse():
-                asked_in = connection.link.session_of_question(message)
-                if session is not None and asked_in and session != asked_in:
+                asking = connection.link.session_of_question(message)
+                if session is not None and asking and session != asking:
                     _refuse(HTTPStatus.BAD_REQUEST, f"{SESSION_ID} is not that of the question")
             case Malformed():
                 session = None
         if session is not None and not self._hub.registry.owns(connection.owner, session):
-            session = None  # no client may read its stream: answer on the connection's stream
+            session = None  # no client may read the session's stream: use the connection's stream
         try:
             async with asyncio.timeout(self._access.limits.stall_seconds):
                 await connection.link.post(message, body, session)
         except TimeoutError:
             _refuse(HTTPStatus.TOO_MANY_REQUESTS, "the connection leaves its answers unread")
         except ConnectionClosed as error:
-            raise RequestRefused(Refusal(HTTPStatus.NOT_FOUND, _UNKNOWN)) from error
+            raise RequestRefused(Refusal(HTTPStatus.NOT_FOUND, _NO_CONNECTION)) from error
         await exchange.answer(HTTPStatus.ACCEPTED)
 
     # GET
@@ -320,27 +452,19 @@ class HttpApp:
         connection_id = only_value(exchange, CONNECTION_ID)
         if connection_id is None:
             _refuse(HTTPStatus.BAD_REQUEST, f"{CONNECTION_ID} is missing")
-        found = self._connections.get(connection_id)
-        if found is None or found.owner != token.owner or found.link.ended:
-            _refuse(HTTPStatus.NOT_FOUND, _UNKNOWN)
-        return found
+        connection = self._connections.get(connection_id)
+        if connection is None or connection.owner != token.owner or connection.link.ended:
+            _refuse(HTTPStatus.NOT_FOUND, _NO_CONNECTION)
+        return connection
 
     def _session(self, exchange: Exchange) -> str | None:
+        """Return the session that the request's header names; None without the header."""
         values = exchange.get_all(SESSION_ID)
         if not values:
             return None
         if len(values) > 1 or not 0 < len(values[0]) <= MAX_SESSION_ID:
             _refuse(HTTPStatus.BAD_REQUEST, f"{SESSION_ID} names no session")
         return canonical_id(values[0])
-
-
-_UNKNOWN: Final = "there is no such connection (any more): initialize a new one"
-
-_PREFLIGHT: Final = (
-    ("access-control-allow-methods", "GET, POST, DELETE"),
-    ("access-control-allow-headers", f"authorization, content-type, {CONNECTION_ID}, {SESSION_ID}"),
-    ("access-control-max-age", "600"),
-)
 
 
 def _message(body: bytes) -> Message | Malformed:
@@ -356,129 +480,3 @@ def _message(body: bytes) -> Message | Malformed:
     if not isinstance(value, dict):
         _refuse(HTTPStatus.BAD_REQUEST, "the body is no JSON object")
     return decode(body, lambda _: value)
-
-
-def _refuse(status: HTTPStatus, reason: str) -> NoReturn:
-    raise RequestRefused(Refusal(status, reason))
-
-
-BODY_SECONDS: Final = 10.0
-"""Seconds for the body of a request; `BODY_RATE` adds time for a large body."""
-
-BODY_RATE: Final = 16 * 1024
-"""Bytes of a body that must arrive each second: a slower client occupies memory for too long."""
-
-DISCARDED_BYTES: Final = 64 * 1024
-"""Bytes of a refused request's body that are read before the response, because some clients read no
-response before they have sent the body."""
-
-DISCARD_SECONDS: Final = 1.0
-"""Seconds for reading the body of a refused request."""
-
-
-class RequestRefused(Exception):
-    """Raised to answer a request with ``refusal``."""
-
-    def __init__(self, refusal: Refusal) -> None:
-        super().__init__(refusal.reason)
-        self.refusal = refusal
-
-
-class Exchange:
-    """One HTTP request and its response, bounded in size and time; implements `Headers`. ``scope``,
-    ``receive`` and ``send`` are ASGI's."""
-
-    def __init__(
-        self,
-        scope: Mapping[str, Any],
-        receive: Callable[[], Awaitable[Any]],
-        send: Callable[[Any], Awaitable[None]],
-    ) -> None:
-        self.method: str = scope["method"]
-        self.path: str = scope["raw_path"].decode("latin-1")
-        self.socket: HttpSocket = scope["state"]["socket"]
-        self.version: str = scope["http_version"]
-        self._headers = scope["headers"]
-        self._receive = receive
-        self._send = send
-        self._complete = False
-        self.more_headers: Sequence[tuple[str, str]] = ()
-        """Headers that every response gets."""
-
-    # Headers
-
-    def get_all(self, key: str, /) -> list[str]:
-        """Return all values of one header; the case of ``key`` does not matter."""
-        name = key.lower().encode()
-        return [value.decode("latin-1") for found, value in self._headers if found.lower() == name]
-
-    # The request's body
-
-    async def body(self, count_bytes: Callable[[int], None]) -> bytes:
-        """Return the whole body. ``count_bytes`` gets the size of each part. Raises RequestRefused
-        for a body that comes too slowly, and what ``count_bytes`` raises."""
-        deadline = asyncio.get_running_loop().time() + BODY_SECONDS
-        parts: list[bytes] = []
-        try:
-            async with asyncio.timeout_at(deadline) as limit:
-                while not self._complete:
-                    part = await self._next_part()
-                    if part:
-                        count_bytes(len(part))
-                        parts.append(part)
-                        deadline += len(part) / BODY_RATE
-                        limit.reschedule(deadline)
-        except TimeoutError:
-            slow = Refusal(HTTPStatus.REQUEST_TIMEOUT, "the body comes too slowly")
-            raise RequestRefused(slow) from None
-        return b"".join(parts)
-
-    async def discard(self, most: int) -> None:
-        """Read the rest of the body, at most ``most`` bytes and for `DISCARD_SECONDS`."""
-        try:
-            async with asyncio.timeout(DISCARD_SECONDS):
-                while not self._complete and most > 0:
-                    most -= len(await self._next_part())
-        except (TimeoutError, ConnectionError):
-            return
-
-    async def wait_until_gone(self) -> None:
-        """Wait until the client has disconnected; ignore what it still sends."""
-        try:
-            while True:
-                await self._next_part()
-        except ConnectionError:
-            return
-
-    async def _next_part(self) -> bytes:
-        """Receive the next part of the body. Raises ConnectionError if the client is gone."""
-        message = await self._receive()
-        if message["type"] == "http.disconnect":
-            raise ConnectionResetError("the client is gone")
-        self._complete = not message.get("more_body", False)
-        part: bytes = message.get("body", b"")
-        return part
-
-    # The response
-
-    async def answer(
-        self, status: int, body: bytes = b"", headers: Iterable[tuple[str, str]] = ()
-    ) -> None:
-        """Send a whole response."""
-        await self.begin(status, [*headers, ("content-length", str(len(body)))])
-        await self.write(body, more=False)
-
-    async def begin(self, status: int, headers: Iterable[tuple[str, str]]) -> None:
-        """Send the head of a response; `write` sends its body."""
-        lines = [*headers, *self.more_headers]
-        await self._send(
-            {
-                "type": "http.response.start",
-                "status": status,
-                "headers": [(name.lower().encode(), value.encode()) for name, value in lines],
-            }
-        )
-
-    async def write(self, data: bytes, *, more: bool = True) -> None:
-        """Send a part of the response's body."""
-        await self._send({"type": "http.response.body", "body": data, "more_body": more})

@@ -51,7 +51,7 @@ CLOSE_SECONDS: Final = 1.0
 
 
 class _AnswerRoute(NamedTuple):
-    """The stream to which an answer goes: a session's or the connection's (None)."""
+    """The stream to which an answer goes: that of a session, or (None) of the connection."""
 
     session: str | None
     behind: str | None = None
@@ -80,12 +80,14 @@ class AcceptedHttpLink:
         self._routes: dict[RequestId, _AnswerRoute] = {}
         self._questions: dict[RequestId, _Question] = {}
         self._streamless: set[str] = set()
-        """Sessions that the client has named in no header, and perhaps does not know of. Their
-        messages go to the connection's stream until the client opens the session's."""
+        """Sessions that the client has named in no header, and perhaps does not know of. Messages
+        of the session go to the connection's stream until the client opens the session's stream."""
         self._initialize_answer: tuple[RequestId, asyncio.Future[bytes]] | None = None
         """The id of ``initialize`` and the future of its answer, while `initialize` waits."""
-        self._size = self._size_with_reader = 0
-        """Waiting bytes of all streams, and of those with a reader."""
+        self._size = 0
+        """Waiting bytes of all streams."""
+        self._size_with_reader = 0
+        """Waiting bytes of the streams that have a reader."""
         self._writing_paused = False
         self.ended: bool = False
         self._reader_left = asyncio.Event()
@@ -165,7 +167,7 @@ class AcceptedHttpLink:
         self._deliver(line)
 
     def expect(self, session: str) -> None:
-        """Note a session that will send messages, and whose stream the client may not know of."""
+        """Note a session whose stream the client may not know of, but that will send messages."""
         stream = self._streams.get(session)
         if (stream is None or not stream.has_reader) and len(self._streamless) < self._max_streams:
             self._streamless.add(session)
@@ -294,8 +296,9 @@ class AcceptedHttpLink:
             self._receiver.resume_writing()
 
     def _watch_readers(self) -> None:
-        """End the link if for `idle_seconds` no stream has a reader or, while the client leaves so
-        much unread that reading is paused, the connection's own stream has none."""
+        """End the link if no stream has a reader for `idle_seconds`. While reading is paused,
+        because the client leaves too much unread, only a reader of the connection's stream counts.
+        """
         read = {session for session, stream in self._streams.items() if stream.has_reader}
         has_reader = bool(read) if self._may_read.is_set() else None in read
         if has_reader or self.ended:
@@ -351,7 +354,7 @@ class OutgoingStream:
             self._waiting.append(callback)
 
     def has(self, event: bytes) -> bool:
-        """Return whether this same object still waits."""
+        """Return whether this event, the same object, still waits."""
         return any(item is event for item in self._waiting)
 
     @property

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 READ_BYTES: Final = 64 * 1024
-"""Bytes of a connection that are read ahead."""
+"""Bytes of a connection that are read before Hypercorn needs them."""
 
 KEEP_SECONDS: Final = 60.0
 """Seconds that a TCP connection without a request is kept."""
@@ -50,7 +50,7 @@ class HttpServer:
         self._sockets: set[HttpSocket] = set()
         """The open TCP connections."""
         self._owned: Counter[str] = Counter()
-        """Number of connections that have shown a token, by owner."""
+        """Owner → number of TCP connections that have shown a token."""
 
         class Server(TCPServer):
             """Stops the idle timer of a connection that has ended; Hypercorn's own does not."""
@@ -94,7 +94,7 @@ class HttpServer:
         self, tcp: HttpSocket, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
         loop = asyncio.get_running_loop()
-        state = {"socket": tcp}
+        state = {"socket": tcp}  # `Exchange` takes it from the scope of the request
         try:
             await self._tcp_server(
                 self._wrapped, loop, self._config, self._context, state, reader, writer
@@ -123,8 +123,8 @@ class _Protocol(asyncio.StreamReaderProtocol):
 def _bound_buffers() -> None:
     """Make Hypercorn's stream buffer pause its writer while the client reads nothing.
 
-    Hypercorn 0.18 does not pause it: it compares the size of the last write with the limit, and not
-    the bytes left in the buffer."""
+    Hypercorn 0.18 does not pause the writer: it compares the last write with the limit, and not the
+    bytes that are left in the buffer."""
     from hypercorn.protocol import h2
 
     class Bounded(h2.StreamBuffer):

@@ -37,8 +37,8 @@ REQUESTS_PER_SECOND: Final = 200.0
 
 
 class HttpSocket:
-    """One TCP connection of an HTTP client. ``pending`` has the pending ones of the server;
-    ``owned`` counts those that have shown a token, by owner."""
+    """One TCP connection of an HTTP client. ``pending`` has the server's pending connections;
+    ``owned`` counts the connections of each owner that have shown a token."""
 
     def __init__(
         self,
@@ -54,7 +54,7 @@ class HttpSocket:
         self._owned = owned
         sock = transport.get_extra_info("socket")
         if sock is not None and hasattr(socket, "TCP_USER_TIMEOUT"):
-            # A dead peer acknowledges no keep-alive event: end the connection after two pings.
+            # A dead peer does not acknowledge pings: the kernel ends the connection after two.
             milliseconds = int(2000 * access.limits.ping_seconds)
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, milliseconds)
         self.peer: str = peer_name(transport.get_extra_info("peername"))

@@ -42,7 +42,7 @@ class Limits:
     new_connections: float = 10.0
     """New connections per second of one owner, on average."""
     burst: int = 50
-    """New connections of one owner at once, above the average."""
+    """New connections of one owner in one burst; a pause allows the next burst."""
     initialize_seconds: float = 10.0
     """Seconds from the handshake to ``initialize``."""
     ping_seconds: float = 20.0
@@ -106,9 +106,9 @@ _DATA: Final = 0
 _WINDOW_UPDATE: Final = 8
 
 _PREFACE_LINE: Final = HTTP2_PREFACE.partition(b"\r\n")[0] + b"\r\n"
-"""First line of the preface. No JSON body contains it: the text could only be in a string, and JSON
-strings have no line breaks. On an HTTP/1.1 connection it can only be an attempt to switch to
-HTTP/2, whose frames would not be counted."""
+"""First line of the preface. No JSON body contains this line, because JSON strings have no line
+breaks. On an HTTP/1.1 connection the line can only be an attempt to switch to HTTP/2, whose frames
+would not be counted."""
 
 
 def _tail(data: bytes, mark: bytes) -> bytes:
@@ -196,7 +196,7 @@ class WebSocketFrameLimit:
             self._handshake_done, data = True, frames
         at, end_at = self._payload_left, len(data)
         while at + 2 <= end_at:
-            size = data[at + 1] & 0x7F
+            size = data[at + 1] & 0x7F  # the first bit says whether the frame has a mask
             head = 2 + _LENGTHS.get(size, 0)
             if at + head > end_at:
                 break

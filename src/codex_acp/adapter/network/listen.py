@@ -161,7 +161,7 @@ def run_network(
     async def main() -> int:
         loop = asyncio.get_running_loop()
         end_signal = prepare_loop()
-        unused = [spawned]  # for the first app-server
+        unused = [spawned]  # the first app-server takes it
         launch_lock = asyncio.Lock()  # one app-server starts after the other
 
         def new_app_server() -> AppServer:
@@ -190,7 +190,7 @@ async def listen(
     from codex_acp.adapter.network.websockets import network_server
 
     owners = Owners(options.tokens, options.owners)
-    bound = _bound(options.address)
+    listener = _listening_socket(options.address)
     try:
         async with anyio.create_task_group() as tasks:
             hub = Hub(  # has all connections, their Codex and their sessions
@@ -212,9 +212,10 @@ async def listen(
                 hosts=options.hosts,
             )
             try:
-                async with network_server(hub, access, bound, tls, http=options.address.is_http):
-                    url = options.address.url_at(bound.getsockname()[1])
-                    say(url)
+                with_http = options.address.is_http
+                async with network_server(hub, access, listener, tls, http=with_http):
+                    port = listener.getsockname()[1]
+                    say(options.address.url_at(port))
                     if options.shared:
                         hub.agent()  # starts Codex before the first client comes
                     await (ending or asyncio.Event()).wait()
@@ -224,10 +225,10 @@ async def listen(
                     await hub.aclose()
                 tasks.cancel_scope.cancel()
     finally:
-        bound.close()
+        listener.close()
 
 
-def _bound(address: Address) -> socket.socket:
+def _listening_socket(address: Address) -> socket.socket:
     """Return a socket that listens at the address. Raises TransportError."""
     host = "127.0.0.1" if address.host == "localhost" else address.host
     try:

@@ -42,17 +42,137 @@ _STATES: Final = (events.CommandsChanged, events.StateChanged, events.UsageChang
 
 TAKEN_OVER: Final = events.Notice("info", "This session is now shown on another connection.")
 
+MAX_SIZE: Final = 2 * 1024 * 1024
+"""Characters of one journal: some hundred pages of text, or the outputs of many commands."""
+
+_CHUNKS: Final = (events.TextChunk, events.ThoughtChunk)
+
 
 class JournalPosition(NamedTuple):
-    """A moment of a session: the turn that runs, and the number of the journal's next event."""
+    """A position in a journal: the turn that runs then, and the number of the next event."""
 
     turn: object | None
     next_number: int
 
 
+class _Entry:
+    """A kept event, with the later pieces of its text. ``sent``: a client has had the event."""
+
+    __slots__ = ("event", "pieces", "sent", "size", "turn")
+
+    def __init__(self, event: events.SessionEvent, turn: object | None, *, sent: bool) -> None:
+        self.event = event
+        self.turn = turn
+        self.sent = sent
+        self.pieces: list[str] = []
+        self.size = len(event.text) if isinstance(event, _CHUNKS) else len(repr(event))
+
+    @property
+    def joined(self) -> events.SessionEvent:
+        """The event with its whole text."""
+        return events.with_pieces(self.event, self.pieces)
+
+
+class Journal:
+    """The events of the turn that runs, and of the time without a client, at most ``max_size``.
+
+    The events are independent of the version of ACP, so each client gets them in its version. The
+    journal joins the pieces of a text. Of the changes of a tool call that no client has had, it
+    keeps the last. Above ``max_size`` characters it drops and counts the oldest events. A ``turn``
+    is any object that is the same as long as the turn runs."""
+
+    def __init__(self, max_size: int = MAX_SIZE) -> None:
+        self._max_size = max_size
+        self._entries: OrderedDict[int, _Entry] = OrderedDict()
+        self._calls: dict[str, int] = {}
+        """Tool call → the number of the entry with its newest change."""
+        self.next_number: int = 0
+        self._size = 0
+        self.dropped: int = 0
+        """Number of events that were dropped since a client had all events."""
+
+    def add(self, event: events.SessionEvent, turn: object | None, *, sent: bool) -> None:
+        """Keep an event; ``sent``: a client has had the event."""
+        last = next(reversed(self._entries.values()), None)
+        text = None
+        if last is not None and (last.turn, last.sent) == (turn, sent):
+            text = events.continued_text(event, last.event)
+        if last is not None and text is not None:
+            last.pieces.append(text)
+            last.size += len(text)
+            self._size += len(text)
+        else:
+            self._append(_Entry(event, turn, sent=sent))
+        while self._size > self._max_size and self._entries:
+            self._remove(next(iter(self._entries)))
+            self.dropped += 1
+
+    def clear(self) -> None:
+        """Forget all events: no turn runs, and a client has had the events."""
+        self._entries.clear()
+        self._calls.clear()
+        self._size = self.dropped = 0
+
+    def since(self, position: JournalPosition) -> list[events.SessionEvent]:
+        """Return all events of the turn that ran at ``position``, and all later events."""
+        first, turn = position.next_number, position.turn
+        return [
+            entry.joined
+            for number, entry in self._entries.items()
+            if number >= first or (turn is not None and entry.turn == turn)
+        ]
+
+    def unsent_notices(self) -> list[events.SessionEvent]:
+        """Return the notices that no client has had: no history contains notices."""
+        return [
+            entry.joined
+            for entry in self._entries.values()
+            if not entry.sent and isinstance(entry.event, events.Notice)
+        ]
+
+    def unsent(self, turn: object | None) -> list[events.SessionEvent]:
+        """Return the events that no client has had, and the tool calls of ``turn``."""
+        calls = (events.ToolCallAnnounced, events.ToolCallChanged)
+        return [
+            entry.joined
+            for entry in self._entries.values()
+            if not entry.sent
+            or (turn is not None and entry.turn == turn and isinstance(entry.event, calls))
+        ]
+
+    def mark_sent(self, turn: object | None) -> None:
+        """Note that a client has had all events; forget those of other turns than ``turn``."""
+        for number, entry in list(self._entries.items()):
+            entry.sent = True
+            if turn is None or entry.turn != turn:
+                self._remove(number)
+        self.dropped = 0
+
+    def _append(self, entry: _Entry) -> None:
+        event = entry.event
+        if isinstance(event, events.ToolCallChanged):
+            number = self._calls.get(event.id)
+            if number is not None:
+                earlier = self._entries[number]
+                alike = (earlier.turn, earlier.sent) == (entry.turn, entry.sent)
+                if alike and events.replaces(event, earlier.event):
+                    self._remove(number)
+            self._calls[event.id] = self.next_number
+        self._entries[self.next_number] = entry
+        self.next_number += 1
+        self._size += entry.size
+
+    def _remove(self, number: int) -> None:
+        entry = self._entries.pop(number)
+        self._size -= entry.size
+        event = entry.event
+        if isinstance(event, events.ToolCallChanged) and self._calls.get(event.id) == number:
+            del self._calls[event.id]
+
+
 class NetworkSession:
-    """A session of ``owner`` on ``agent``, shown to ``client``. Without its client, it is kept for
-    a time if ``outlives_client``, else closed."""
+    """A session of ``owner`` on ``agent``, shown to ``client``. When the client is gone, the
+    session is kept for a time if ``outlives_client``, else closed."""
 
     def __init__(
         self, owner: str, agent: CodexAgent, client: Client, *, outlives_client: bool
@@ -111,7 +231,7 @@ class NetworkSession:
         client = self.client
         if client is None:
             self._note_turns()
-        if not self.has_sub_agent(session_id):  # Codex itself has the history of a sub-agent
+        if not self.has_sub_agent(session_id):  # Codex stores the history of a sub-agent
             turn = self._turn
             if isinstance(event, _STATES):
                 self._states[type(event)] = event
@@ -121,7 +241,7 @@ class NetworkSession:
             client.outflow.send(session_id, event)
         idle = isinstance(event, events.StateChanged) and event.state == "idle"
         if idle and session_id == self.session_id:
-            # Earlier clients get the event, too: in ACP v2 it ends their prompt.
+            # In ACP v2 this event ends the prompt of an earlier client, too.
             displaced, self._displaced = self._displaced, []
             for earlier in displaced:
                 if earlier is not self.client and not earlier.gone:
@@ -129,7 +249,8 @@ class NetworkSession:
                     earlier.outflow.flush()
 
     def flush(self) -> None:
-        """Write all queued updates, and forget the events of a finished turn."""
+        """Write all queued updates to the client, if there is one; forget the events of a finished
+        turn."""
         if self.client is not None:
             self.client.outflow.flush()
             if self._turn is None:
@@ -187,8 +308,8 @@ class NetworkSession:
                     await self._client_changed.wait()
                     continue
                 if feature is not None and not getattr(client.features, feature):
-                    msg = "the client that shows the session now cannot show this question"
-                    raise ConnectionClosed(msg)
+                    problem = "the client that shows the session now cannot show this question"
+                    raise ConnectionClosed(problem)
                 with anyio.CancelScope() as scope:
                     request_id = client.asks.next_request_id
                     self._sent_questions[scope] = (client.asks, request_id)
@@ -219,10 +340,11 @@ class NetworkSession:
     async def prompt(
         self, client: Client, run: Callable[[], Awaitable[PromptResult]]
     ) -> PromptResult:
-        """Run a prompt for ``client``. The prompt outlives the connection, but not a cancelled
-        request."""
+        """Run a prompt for ``client``. The prompt runs on if the connection ends, but not if the
+        request is cancelled."""
         preconditions, session_id = self.agent.preconditions, self.session_id
-        scope = preconditions.start_waiting(session_id)  # the next message may be a session/cancel
+        # A session/cancel that comes before the task below begins cancels this scope.
+        scope = preconditions.start_waiting(session_id)
 
         async def begin() -> PromptResult:
             if scope.cancel_called:
@@ -267,8 +389,8 @@ class NetworkSession:
         return session is not None and (session.driver.busy or session.driver.turn is not None)
 
     def journal_position(self) -> JournalPosition:
-        """Return the turn that runs now and the journal's end, for a client that will be attached.
-        From now on the journal has all events of the turns in ``journaled_turns``."""
+        """Return the journal's present end, for a client that will be attached. From now on the
+        journal has all events of the turns in ``journaled_turns``."""
         self.journaled_turns = set()
         self._note_turns()
         return JournalPosition(self._turn, self._journal.next_number)
@@ -280,7 +402,7 @@ class NetworkSession:
             self.journaled_turns |= session.driver.turn_ids
 
     def detach_earlier_client(self, client: Client) -> Client | None:
-        """Detach the present client and return it: it gets a notice that ``client`` takes over."""
+        """Detach and return the present client; tell it that another ``client`` takes over."""
         earlier, self.client = self.client, None
         if earlier is not None and earlier is not client:
             earlier.outflow.send(self.session_id, TAKEN_OVER)
@@ -293,9 +415,9 @@ class NetworkSession:
     def attach(self, client: Client, history_end: JournalPosition | None) -> None:
         """Show the session to ``client``, and send the kept events that the client lacks.
 
-        If ``client`` has the history up to ``history_end``, these are all events of the turn that
-        ran then, and all later ones; else the events that no client has had. Questions wait for
-        `resume_questions`."""
+        A client that has the history up to ``history_end`` lacks the events of the turn that ran
+        then, and all later events. Any other client lacks the events that no client has had.
+        Questions wait for `resume_questions`."""
         turn = self._turn
         if history_end is None:
             kept = self._journal.unsent(turn)
@@ -316,10 +438,8 @@ class NetworkSession:
         self._wake_questions()
 
     def reopen_for(self, client: Client, *, history: bool) -> list[events.SessionEvent]:
-        """Attach ``client``, for which the session is opened again.
-
-        Return the kept events to send behind the answer: for a client that also gets the
-        ``history``, only those that no history contains."""
+        """Attach ``client``, for which the session is opened again; return the kept events to send
+        after that. A client that gets the ``history`` needs only the notices among them."""
         kept = self._journal.unsent_notices() if history else self._journal.unsent(None)
         kept = [*self._dropped_notice(), *kept]
         self.client = self._last_client = client
@@ -367,124 +487,3 @@ class NetworkSession:
     def _turn(self) -> object | None:
         session = self._session
         return None if session is None else session.driver.turn
-
-
-MAX_SIZE: Final = 2 * 1024 * 1024
-"""Characters of one journal: some hundred pages of text, or the outputs of many commands."""
-
-_CHUNKS: Final = (events.TextChunk, events.ThoughtChunk)
-
-
-class _Entry:
-    """A kept event, with the further pieces of its text. ``sent``: a client has had the event."""
-
-    __slots__ = ("event", "pieces", "sent", "size", "turn")
-
-    def __init__(self, event: events.SessionEvent, turn: object | None, *, sent: bool) -> None:
-        self.event = event
-        self.turn = turn
-        self.sent = sent
-        self.pieces: list[str] = []
-        self.size = len(event.text) if isinstance(event, _CHUNKS) else len(repr(event))
-
-    @property
-    def joined(self) -> events.SessionEvent:
-        """The event with its whole text."""
-        return events.with_pieces(self.event, self.pieces)
-
-
-class Journal:
-    """The events of the turn that runs, and of the time without a client, at most ``max_size``.
-
-    Session events belong to no version of ACP, so each client gets them in its own. The journal
-    joins the pieces of a text, and keeps only the last of a tool call's states that no client has
-    had. Beyond ``max_size`` characters it drops and counts the oldest events. ``turn`` is the same
-    object as long as a turn runs."""
-
-    def __init__(self, max_size: int = MAX_SIZE) -> None:
-        self._max_size = max_size
-        self._entries: OrderedDict[int, _Entry] = OrderedDict()
-        self._calls: dict[str, int] = {}
-        """For each tool call, the number of the entry with its newest change."""
-        self.next_number: int = 0
-        self._size = 0
-        self.dropped: int = 0
-        """Number of events that were dropped since a client had all events."""
-
-    def add(self, event: events.SessionEvent, turn: object | None, *, sent: bool) -> None:
-        """Keep an event; ``sent``: a client has had the event."""
-        last = next(reversed(self._entries.values()), None)
-        text = None
-        if last is not None and (last.turn, last.sent) == (turn, sent):
-            text = events.continued_text(event, last.event)
-        if last is not None and text is not None:
-            last.pieces.append(text)
-            last.size += len(text)
-            self._size += len(text)
-        else:
-            self._append(_Entry(event, turn, sent=sent))
-        while self._size > self._max_size and self._entries:
-            self._remove(next(iter(self._entries)))
-            self.dropped += 1
-
-    def clear(self) -> None:
-        """Forget all events: no turn runs, and a client has had them."""
-        self._entries.clear()
-        self._calls.clear()
-        self._size = self.dropped = 0
-
-    def since(self, position: JournalPosition) -> list[events.SessionEvent]:
-        """Return all events of the turn that ran at ``position``, and all later events."""
-        first, turn = position.next_number, position.turn
-        return [
-            entry.joined
-            for number, entry in self._entries.items()
-            if number >= first or (turn is not None and entry.turn == turn)
-        ]
-
-    def unsent_notices(self) -> list[events.SessionEvent]:
-        """Return the notices that no client has had: no history contains notices."""
-        return [
-            entry.joined
-            for entry in self._entries.values()
-            if not entry.sent and isinstance(entry.event, events.Notice)
-        ]
-
-    def unsent(self, turn: object | None) -> list[events.SessionEvent]:
-        """Return the events that no client has had, and the tool calls of ``turn``."""
-        calls = (events.ToolCallAnnounced, events.ToolCallChanged)
-        return [
-            entry.joined
-            for entry in self._entries.values()
-            if not entry.sent
-            or (turn is not None and entry.turn == turn and isinstance(entry.event, calls))
-        ]
-
-    def mark_sent(self, turn: object | None) -> None:
-        """Note that a client has had all events; forget those of other turns than ``turn``."""
-        for number, entry in list(self._entries.items()):
-            entry.sent = True
-            if turn is None or entry.turn != turn:
-                self._remove(number)
-        self.dropped = 0
-
-    def _append(self, entry: _Entry) -> None:
-        event = entry.event
-        if isinstance(event, events.ToolCallChanged):
-            older = self._calls.get(event.id)
-            if older is not None:
-                earlier = self._entries[older]
-                alike = (earlier.turn, earlier.sent) == (entry.turn, entry.sent)
-                if alike and events.replaces(event, earlier.event):
-                    self._remove(older)
-            self._calls[event.id] = self.next_number
-        self._entries[self.next_number] = entry
-        self.next_number += 1
-        self._size += entry.size
-
-    def _remove(self, number: int) -> None:
-        entry = self._entries.pop(number)
-        self._size -= entry.size
-        event = entry.event
-        if isinstance(event, events.ToolCallChanged) and self._calls.get(event.id) == number:
-            del self._calls[event.id]

@@ -63,13 +63,14 @@ class Registry:
     async def reserve_place(self, owner: str) -> AsyncIterator[None]:
         """Reserve room for one more session of an owner; the caller opens it in the block.
 
-        Ends idle sessions that no connection shows, the oldest first, until there is room; a
+        Until there is room, ends idle sessions that no connection shows, the oldest first. Ends a
         session of another owner only if that owner has more than their share. Raises RpcError if
         there is no room."""
         limits = self.limits
         while True:
             counts = Counter(session.owner for session in self.sessions.values()) + self._opening
-            share = limits.share(limits.sessions, self.owners.owner_count, limits.owner_sessions)
+            owners = self.owners.tokens.owner_count
+            share = limits.share(limits.sessions, owners, limits.owner_sessions)
             if counts[owner] >= share:
                 over_share, count = {owner}, counts[owner]
             elif counts.total() >= limits.sessions:
@@ -77,7 +78,8 @@ class Registry:
                 count = counts.total()
             else:
                 break
-            idle = (s for s in self.sessions.values() if s.client is None and not s.busy)
+            unshown = (each for each in self.sessions.values() if each.client is None)
+            idle = (each for each in unshown if not each.busy)
             session = next((each for each in idle if each.owner in over_share), None)
             if session is None:
                 yours = " of yours" if count < limits.sessions else ""  # else: of all owners
@@ -120,10 +122,10 @@ class Registry:
             await self._closed.wait()
 
     def owns(self, owner: str, session_id: str) -> bool:
-        """Return whether an owner has a session, open or stored, however its id is spelled.
+        """Return whether an owner has a session, open or stored; accepts any spelling of its id.
 
         A sub-agent's session belongs to its parent's owner if Codex says that the parent started
-        it: a model can name any id."""
+        the sub-agent: a model can name any id."""
         session_id = canonical_id(session_id)
         session = self.sessions.get(session_id)
         if session is None and not self.owners.knows(session_id):
@@ -135,10 +137,10 @@ class Registry:
 
     def parent_of(self, session_id: str) -> NetworkSession | None:
         """Return the open session whose sub-agent has this id, or None. Prefers the session that
-        started the sub-agent to one whose model only named its id."""
-        below = [each for each in self.sessions.values() if each.has_sub_agent(session_id)]
-        started = (each for each in below if each.has_started(session_id))
-        return next(started, below[0] if below else None)
+        started the sub-agent to a session whose model only named the id."""
+        parents = [each for each in self.sessions.values() if each.has_sub_agent(session_id)]
+        started = (each for each in parents if each.has_started(session_id))
+        return next(started, parents[0] if parents else None)
 
     def agent_of(self, session_id: str) -> CodexAgent | None:
         """Return the agent of an open session, or of the session whose sub-agent has this id."""
@@ -181,21 +183,17 @@ class Owners:
 
     Appends each new session to the file ``path`` as a line of JSON; only the server's user can read
     the file. Without a file, the owners are forgotten when the server ends. A session without a
-    recorded owner belongs to a name that has been the only one since the server started. Raises
+    recorded owner belongs to everybody, until the tokens have named a second owner. Raises
     MisuseError if the file cannot be read."""
 
     def __init__(self, tokens: Tokens, path: str | None = None) -> None:
-        self._tokens = tokens
+        self.tokens = tokens
         self._path = path
         self._owner_of: dict[str, str] = {}
         self._names = tokens.names
         """All names of owners since the server started."""
         if path is not None and os.path.exists(path):  # noqa: PTH110
             self._read(path)
-
-    @property
-    def owner_count(self) -> int:
-        return self._tokens.owner_count
 
     def owns(self, owner: str, session_id: str) -> bool:
         """Return whether a session that Codex has stored belongs to an owner. A recorded owner
@@ -204,6 +202,7 @@ class Owners:
         return recorded == owner if recorded is not None else not self._has_several()
 
     def knows(self, session_id: str) -> bool:
+        """Return whether a session has a recorded owner."""
         return session_id in self._owner_of
 
     def record(self, owner: str, session_id: str) -> None:
@@ -233,7 +232,7 @@ class Owners:
 
     def _has_several(self) -> bool:
         """Return whether there have been several owners since the server started."""
-        self._names |= self._tokens.names
+        self._names |= self.tokens.names
         return len(self._names) > 1
 
     def _read(self, path: str) -> None:

@@ -39,6 +39,15 @@ if TYPE_CHECKING:
     from codex_acp.adapter.network.http_server import HttpServer
 
 
+logger = logging.getLogger(__name__)
+
+CLOSE_SECONDS: Final = 1.0
+"""Seconds for the closing handshake; then the connection is aborted."""
+
+HEAD_BYTES: Final = 16 * 1024
+"""Bytes of a websocket's handshake at most; `HttpServer` serves a longer one."""
+
+
 class AcceptedLink(WebSocketMessages):
     """A websocket of the server, after its handshake."""
 
@@ -54,15 +63,6 @@ class AcceptedLink(WebSocketMessages):
         return self._accepted
 
 
-logger = logging.getLogger(__name__)
-
-CLOSE_SECONDS: Final = 1.0
-"""Seconds for the closing handshake; then the connection is aborted."""
-
-HEAD_BYTES: Final = 16 * 1024
-"""Bytes of a websocket's handshake at most; `HttpServer` serves a longer one."""
-
-
 class WebSocketServer:
     """Serves the websocket connections of one server."""
 
@@ -75,16 +75,16 @@ class WebSocketServer:
     def request(self, connection: ServerConnection, request: Request) -> Response | None:
         """Return None to accept a connection, or the response that refuses it."""
         self._pending.discard(connection.transport)
-        found = self._access.check(request.path, request.headers)
-        if not isinstance(found, Refusal):
-            found = self._access.enter(found.owner) or found
-        if isinstance(found, Refusal):
-            self._access.log(found, peer_name(connection.remote_address))
-            response = connection.respond(found.status, f"{found.reason}\n")
-            for name, value in found.headers:
+        checked = self._access.check(request.path, request.headers)
+        if not isinstance(checked, Refusal):
+            checked = self._access.enter(checked.owner) or checked
+        if isinstance(checked, Refusal):
+            self._access.log(checked, peer_name(connection.remote_address))
+            response = connection.respond(checked.status, f"{checked.reason}\n")
+            for name, value in checked.headers:
                 response.headers[name] = value
             return response
-        self._tokens[connection] = found
+        self._tokens[connection] = checked
         return None
 
     def response(
@@ -137,8 +137,8 @@ async def network_server(
         from codex_acp.adapter.network.http_server import HttpServer
 
         http_server = HttpServer(hub, access, pending)
-    quiet = logging.getLogger("codex_acp.adapter.network.handshakes")
-    quiet.setLevel(logging.CRITICAL)  # `AccessControl.log` logs refusals, at a limited rate
+    quiet_logger = logging.getLogger("codex_acp.adapter.network.handshakes")
+    quiet_logger.setLevel(logging.CRITICAL)  # `AccessControl.log` logs refusals, at a limited rate
     limits = access.limits
     async with serve(
         server.serve,
@@ -153,7 +153,7 @@ async def network_server(
         ping_interval=limits.ping_seconds,
         ping_timeout=limits.ping_seconds,
         server_header=None,
-        logger=quiet,
+        logger=quiet_logger,
     ):
         try:
             yield

@@ -2,7 +2,7 @@
 
 For a prompt of plain text, ``turn/start`` is sent at once, so that Codex works while the modules
 load. Codex's notifications are held until the `Session` exists; then the prompt runs like any
-other. Loads no model.
+other prompt. Imports no generated model.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ class EarlyTurn:
         self.written: int | None = (
             codex.link.offered if isinstance(codex.link, ChildProcess) else None
         )
-        """Bytes written to this Codex before ``turn/start``, None if it is no child process; show
-        after a loss of Codex whether Codex read the call."""
+        """Bytes written to this Codex before ``turn/start``; None if Codex is no child process. If
+        Codex is lost, this number shows whether Codex has read the call."""
         self._reply: tuple[JsonValue | CodexAcpError] | None = None
-        """The reply in a tuple, because the reply itself may be None; None: it has not arrived."""
+        """The reply in a tuple, because a reply may be None; None until the reply arrives."""
         self._on_reply: Callable[[JsonValue | CodexAcpError], None] | None = None
         self.abandon: Callable[[], None] = lambda: None
         """Stops waiting for the reply."""

@@ -1,9 +1,9 @@
-"""Ask the person, after a turn in plan mode, whether to carry out the plan that it proposed.
+"""Ask the person, after a turn in plan mode, whether to carry out the plan that Codex proposed.
 
-Codex sends no such request: its own programs and the official adapter ask in these words. To carry
-the plan out, the adapter leaves plan mode and begins a turn: one action, so the question is a
-permission (contract 2.1). Any other answer changes nothing. The session's machine decides when the
-question is asked, withdrawn, and the plan carried out.
+Codex sends no request for that; its own programs and the official adapter ask with the same texts.
+To carry the plan out, the adapter leaves plan mode and begins a turn. That is one action, so the
+question is a permission (contract 2.1). Any other answer changes nothing. The session's machine
+decides when to ask the question, to withdraw it, and to carry out the plan.
 """
 
 from __future__ import annotations
@@ -38,14 +38,15 @@ class PlanMode(NamedTuple):
 
 
 class PlanQuestion:
-    """The question about one plan; ``plan`` is the item's id and its text."""
+    """The question about one plan; ``plan`` is the id of the plan's item, and the plan's text."""
 
     def __init__(self, session_id: str, plan: tuple[str, str], mode: PlanMode) -> None:
+        item_id, text = plan
         self.announced: ToolCallAnnounced
         self._question: PermissionQuestion
-        self.announced, self._question = plan_question(session_id, *plan)
+        self.announced, self._question = plan_question(session_id, item_id, text)
         self._asks = mode.asks()
-        self._record = partial(mode.record, plan[1])
+        self._record = partial(mode.record, text)
         self._settled_by: ApprovalSettler = "turn_cancelled"
         self._request_id: RequestId | None = None
 
@@ -66,7 +67,7 @@ class PlanQuestion:
         self._request_id = request_id
 
     def end(self, approved: bool | None) -> ToolCallChanged:
-        """End the question (None: withdraw it); return the end of its tool call."""
+        """Record the answer, or withdraw the question (None); return the end of its tool call."""
         if approved is None:
             self._asks.withdraw(self._request_id)
         self._record(approved, self._settled_by)

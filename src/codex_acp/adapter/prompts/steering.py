@@ -1,8 +1,8 @@
 """``_session/steering``: a message for the running turn, or for a new turn if none runs.
 
 The answer comes when Codex has taken the message: ``injected`` into a running turn, or
-``startedNewTurn``. It is ``promptRequired`` at once if no turn runs and the client wants to send
-the prompt itself in this case.
+``startedNewTurn``. If no turn runs and the client wants no new turn, the answer is
+``promptRequired`` at once.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ async def answer_steering(
 ) -> JsonValue:
     """Answer a ``_session/steering`` request. Raises RpcError: -32602, -32002 for a session that is
     not open, and what `Session.prompt` raises."""
-    session_id, prompt, joins = _read(params)
+    session_id, prompt, only_joins = _read(params)
     agent = agent_of(session_id)
     session, blocks = agent.session(session_id), _blocks(session_id, prompt, version)
     running = session.driver.turn
@@ -40,7 +40,7 @@ async def answer_steering(
     cancelled = "the session's work was cancelled before that"
     try:
         injected = await agent.begin_prompt(
-            session.id, blocks, was_injected, on_accepted, cancelled, joins=joins
+            session.id, blocks, was_injected, on_accepted, cancelled, joins=only_joins
         )
     except NothingRuns:
         return {"outcome": "promptRequired", "reason": "noRunningTurn"}
@@ -48,20 +48,22 @@ async def answer_steering(
 
 
 def _read(params: JsonValue) -> tuple[str, list[JsonValue], bool]:
-    """Return the session's id, the content, and whether the message must begin no turn. Raises
-    RpcError -32602."""
-    given = params if isinstance(params, dict) else {}
-    session_id, prompt = given.get("sessionId"), given.get("prompt")
+    """Return the session's id, the content, and whether the message may only join a running turn.
+    Raises RpcError -32602."""
+    members = params if isinstance(params, dict) else {}
+    session_id, prompt = members.get("sessionId"), members.get("prompt")
     if not isinstance(session_id, str):
         raise RpcError(INVALID_PARAMS, "sessionId: has to be a string")
     if not isinstance(prompt, list) or not prompt:
         raise RpcError(INVALID_PARAMS, "prompt: has to be a list of content blocks")
-    meta = given.get("_meta")
+    meta = members.get("_meta")
     steering = None if meta is None else _object(meta, "_meta").get("steering")
-    wanted = None if steering is None else _object(steering, "_meta.steering").get("idleBehavior")
-    if wanted not in (None, "promptRequired"):
+    when_idle = (
+        None if steering is None else _object(steering, "_meta.steering").get("idleBehavior")
+    )
+    if when_idle not in (None, "promptRequired"):
         raise RpcError(INVALID_PARAMS, "_meta.steering.idleBehavior: is promptRequired or not said")
-    return session_id, prompt, wanted is not None
+    return session_id, prompt, when_idle is not None
 
 
 def _object(value: JsonValue, name: str) -> dict[str, JsonValue]:

@@ -1,6 +1,6 @@
-"""Call Codex about the turns of one thread, and describe the prompt's failure if Codex refuses.
+"""Call Codex about the turns of one thread; describe the failure of a prompt if Codex refuses.
 
-Must not know prompts. Sources: Codex schema ``turn/*``, ``thread/turns/list``,
+Must not know the queue of prompts. Sources: Codex schema ``turn/*``, ``thread/turns/list``,
 ``thread/backgroundTerminals/*``.
 """
 
@@ -44,7 +44,7 @@ INTERRUPT_SECONDS: Final = 10.0
 """Seconds to wait for the reply to ``turn/interrupt``, which comes at once or never."""
 
 LOOK_BACK: Final = 8
-"""Turns to search for a given turn: a thread runs one at a time, so it is among the newest."""
+"""Newest turns that are searched: a thread runs one turn at a time, so a recent turn is there."""
 
 MAX_STDERR: Final = 16 * 1024
 """Characters of an error that quotes the end of a process's stderr."""
@@ -65,12 +65,12 @@ class TurnCalls:
 
     @property
     def written(self) -> int | None:
-        """Bytes written to this Codex, None if it is not a child process; see `surely_unread`."""
+        """Bytes written to this Codex, None if it is not a child process; for `surely_unread`."""
         link = self.codex.link
         return link.offered if isinstance(link, ChildProcess) else None
 
     def surely_unread(self, since: int | None) -> bool:
-        """Whether Codex has ended without reading anything after ``since`` bytes."""
+        """Return whether Codex has ended, and read no byte after the first ``since`` bytes."""
         link = self.codex.link
         return (
             since is not None
@@ -95,8 +95,8 @@ class TurnCalls:
         )
 
     async def steer(self, turn_id: str, message: list[models.UserInput], message_id: str) -> bool:
-        """Add a message to the running turn; return whether Codex took it. Returns True also
-        without a reply within `STEER_SECONDS`: the turn will show whether Codex took it."""
+        """Add a message to the running turn; return whether Codex took the message. Without a reply
+        in `STEER_SECONDS`, returns True: the turn will show whether Codex took the message."""
         params = self.steer_params(turn_id, message, message_id)
         try:
             with suppress(TimeoutError):
@@ -111,7 +111,7 @@ class TurnCalls:
         return {"threadId": self._thread_id, "turnId": turn_id}
 
     async def interrupt(self, turn_id: str) -> None:
-        """Interrupt a turn; Codex never replies if the turn has just ended."""
+        """Interrupt a turn. The wait is bounded: Codex never replies if the turn has just ended."""
         try:
             with suppress(TimeoutError):
                 async with asyncio.timeout(INTERRUPT_SECONDS):
@@ -122,12 +122,12 @@ class TurnCalls:
     async def look_up(
         self, turn_ids: Collection[str], message_id: str | None
     ) -> tuple[models.Turn | None, bool | None]:
-        """Return a turn as Codex knows it now, None if there is none, and whether ``message_id``
-        began it (None: unknown).
+        """Return a turn as Codex knows it now (None: no turn), and whether the turn has the message
+        (None: unknown).
 
-        Looks for one of ``turn_ids``; without ids, for the turn with the message, else for the
-        newest turn. Raises CodexAcpError."""
-        turns = await self._newest_turns("summary" if not turn_ids else "notLoaded")
+        Looks for one of ``turn_ids``. Without ids, looks for the turn with the message
+        ``message_id``; if there is none, returns the newest turn. Raises CodexAcpError."""
+        turns = await self._newest_turns("notLoaded" if turn_ids else "summary")
         if turn_ids:
             return next((turn for turn in turns if turn.id in turn_ids), None), True
         for turn in turns:
@@ -150,25 +150,23 @@ class TurnCalls:
     async def end_commands(
         self, item_ids: Collection[str]
     ) -> tuple[list[str], list[models.ThreadBackgroundTerminal]]:
-        """End the commands of these items that still run; return the items that ended, and the
-        terminals that did not.
-
-        Codex leaves the commands of an interrupted turn running in the background."""
+        """End the commands of an interrupted turn, given by their items: Codex lets them run in the
+        background. Return the items of the ended commands, and the terminals that still run."""
         ended: list[str] = []
-        left: list[models.ThreadBackgroundTerminal] = []
+        not_ended: list[models.ThreadBackgroundTerminal] = []
         for terminal in await self.background_terminals():
             if terminal.item_id not in item_ids:
                 continue  # a command of an earlier turn is meant to run on
             try:
-                done = await self.terminate(terminal.process_id)
+                has_ended = await self.terminate(terminal.process_id)
             except ErrorReply as error:
                 logger.warning("thread %s: a command lives on: %s", self._thread_id, error)
-                done = False
-            if done:
+                has_ended = False
+            if has_ended:
                 ended.append(terminal.item_id)
             else:
-                left.append(terminal)
-        return ended, left
+                not_ended.append(terminal)
+        return ended, not_ended
 
     async def terminate(self, process_id: str) -> bool:
         """End the command of a process; return whether it ran. Raises CodexAcpError."""
@@ -204,9 +202,10 @@ def start_refused(error: CodexAcpError) -> PromptFailure:
 def codex_gone(error: TransportError | None) -> PromptFailure:
     """Return the failure of a prompt whose Codex ended."""
     data: dict[str, object] = {"reason": AGENT_LOST}
-    message = what = "Codex ended while the prompt ran" if error is None else str(error)
+    message = "Codex ended while the prompt ran" if error is None else str(error)
+    end = message
     if isinstance(error, ProcessExited):
         data |= {"exitCode": error.returncode, "stderr": scrub(error.stderr_tail, MAX_STDERR)}
-        what = how_ended(error.returncode)  # the message continues with the end of its stderr
-    message = message.replace(what, f"{what}; the next prompt starts it again", 1)
+        end = how_ended(error.returncode)  # in the message, Codex's stderr follows
+    message = message.replace(end, f"{end}; the next prompt starts it again", 1)
     return PromptFailure(INTERNAL_ERROR, scrub(message, MAX_STDERR), data)

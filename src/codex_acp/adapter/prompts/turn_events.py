@@ -1,4 +1,4 @@
-"""Events about turns, read from the raw params of a thread's notifications.
+"""Read the events about turns from the raw params of a thread's notifications.
 
 Params that do not fit the schema still give events, because a prompt must always return.
 """
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 TURN_METHODS: Final = frozenset(
     {"turn/started", "item/started", "item/completed", "thread/status/changed", "thread/closed"}
 )
-"""Notifications about turns, except ``turn/completed``, which is handled once shown."""
+"""Notifications about turns, except ``turn/completed``, which is handled after it is shown."""
 
 _STOPPED: Final = frozenset({"idle", "systemError", "notLoaded"})
 """Statuses of a thread without a running turn."""

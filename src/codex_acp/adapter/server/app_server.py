@@ -41,13 +41,12 @@ class _Lost(LaunchError):
 
 
 class AppServer(NotificationSink):
-    """Runs one app-server process at a time; a sink, to learn why each connection ended.
+    """Runs one app-server process at a time.
 
     ``spawned`` is the process that was started before the imports, or the error of its start, which
     the first `connection` call raises. Servers that share a ``lock`` start one after the other:
-    two that start at once in a new CODEX_HOME fail. ``defaults`` are for new sessions. ``hello`` is
-    the handshake that was already sent to the spawned process. ``answer_times`` bound Codex's
-    replies.
+    two that start at once in a new CODEX_HOME fail. ``hello`` is the handshake that was already
+    sent to the spawned process. ``answer_times`` bound Codex's replies.
     """
 
     def __init__(
@@ -63,12 +62,13 @@ class AppServer(NotificationSink):
         self.options = options
         self._answer_times = answer_times
         self.defaults: SessionDefaults = defaults or SessionDefaults()
+        """Defaults of new sessions."""
         self._spawned = spawned
         self._hello = hello
         self._connection: AppServerConnection | None = None
         self._failure: CodexAcpError | None = None
         """Why `warm_up` failed, until the next `connection` call raises it."""
-        # The owner may set these attributes.
+        # Attributes that the creator of this object may set.
         self.client_info: dict[str, JsonValue] | None = None
         """Client info for later handshakes."""
         self.on_started: Callable[[AppServerConnection], None] = lambda _: None
@@ -76,10 +76,10 @@ class AppServer(NotificationSink):
         self.before_use: Callable[[], object] = lambda: None
         """Called after each handshake, before the first request."""
         self.on_refused: Callable[[RefusedRequest], None] = lambda _: None
-        """Called with each request of Codex that the connection refuses unrouted (unknown methods,
-        params that do not fit, reused ids), until `aclose`."""
+        """Called with each request of Codex that the connection refuses without a route: an unknown
+        method, invalid params, or an id in use. Not called after `aclose`."""
         self.new_tap: Callable[[], Callable[[Direction, bytes], None] | None] = lambda: None
-        """Called for each new connection; returns the function to call with every line."""
+        """Called for each new connection; returns a function to call with every line."""
         self._closing = False
         self._lock = lock or asyncio.Lock()
         self._restarts = Restarts()
@@ -191,7 +191,7 @@ class AppServer(NotificationSink):
     # NotificationSink
 
     def on_notification(self, method: str, params: JsonValue) -> None:
-        """Do nothing: only the end matters."""
+        """Do nothing: this sink only waits for `on_closed`."""
 
     def on_closed(self, error: TransportError | None) -> None:
         self._end_reason = "it ended by itself" if error is None else str(error)

@@ -1,8 +1,8 @@
-"""Holds notifications, in order, until their sink exists.
+"""Hold notifications, in order, until their sink exists.
 
-The sink's modules may have to be loaded first, which takes milliseconds, or the history of the
-session has to be replayed, before which nothing live may be shown. The number of held notifications
-has no bound: a thread that is being opened seldom runs a turn.
+The sink's modules may have to be loaded first, which takes milliseconds. Or the history of the
+session has to be replayed: no new event may be shown before the history. The number of held
+notifications has no bound: a thread that is being opened seldom runs a turn.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def deliver(held: Sequence[tuple[str, JsonValue]], sink: NotificationSink) -> No
 
 
 class HeldNotifications(NotificationSink):
-    """A sink in place of a later one, for one thread, or for all threads (None)."""
+    """A sink that takes the place of a later sink, for one thread, or for all threads (None)."""
 
     def __init__(self, codex: AppServerConnection, thread_id: str | None) -> None:
         self._codex = codex

@@ -1,8 +1,8 @@
 """Wait for the MCP servers that a client gave a session, before the session's first turn.
 
-Codex starts the servers beside the turn, so a model that is called at once lacks their tools. With
-``required``, Codex waits, but then a server that does not start ends the thread. The adapter's own
-wait is bounded. The mapping reports servers that failed; the tools of slow servers come later.
+Codex does not wait for the servers, so a model that is called at once lacks their tools. With the
+setting ``required`` Codex waits, but a server that does not start ends the thread. So the adapter
+waits for a bounded time. The mapping reports servers that failed; a slow server has tools later.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class McpStartups:
         self._logins: dict[str, dict[tuple[str, str | None], None]] = {}
         """Thread → name and environment of the servers that need a login."""
         self._changed = asyncio.Event()
-        """Set with each status; each wait uses a new event."""
+        """Set, and replaced by a new event, at each status."""
 
     def note(self, params: JsonValue) -> None:
         """Note the status in a ``mcpServer/startupStatus/updated``."""
@@ -71,8 +71,9 @@ class McpStartups:
         self._logins.pop(thread_id, None)
 
     async def wait_started(self, thread_id: str, servers: Collection[str]) -> list[str]:
-        """Wait, for a bounded time, until each of the servers has started or failed. Returns the
+        """Wait, for a bounded time, until each of the servers has started or failed; return the
         servers that are still starting."""
+        # First wait for servers without a status, too; then only for those that report a start.
         more_seconds = START_SECONDS - UNREPORTED_SECONDS
         waits = (UNREPORTED_SECONDS, (None, _STARTING)), (more_seconds, (_STARTING,))
         for seconds, statuses in waits:

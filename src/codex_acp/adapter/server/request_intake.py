@@ -1,7 +1,7 @@
-"""Follows the items, turns and server requests of one app-server connection, for the routing.
+"""Follow the items, turns and server requests of one app-server connection, for the routing.
 
-A sink of all threads, sub-agents' included. The runner of server requests is made at the first
-request: most turns have none, and its models take time to load.
+A sink of all threads, sub-agents' included. The `ServerRequestRunner` is made at the first request:
+most turns have no request, and the models of the runner take time to load.
 """
 
 from __future__ import annotations
@@ -34,8 +34,6 @@ logger = logging.getLogger(__name__)
 
 RESOLVED: Final = "serverRequest/resolved"
 
-_COMPLETED: Final = "completed"
-
 
 class RequestIntake(NotificationSink):
     """Passes the requests of ``codex`` to the runner that ``make_runner`` makes at the first one.
@@ -57,9 +55,9 @@ class RequestIntake(NotificationSink):
         self._runner: ServerRequestRunner | None = None
         self._async_questions: AsyncQuestionRunner | None = None
         self._in_routing: set[tuple[type, RequestId]] = set()
-        """Requests that the runner handles, by the type of the id (1 is not "1") and the id."""
+        """Requests that the runner handles: the id, after the type of the id, as 1 is not "1"."""
         self._settled_early: set[tuple[type, RequestId]] = set()
-        """Requests that Codex settled before `handle` got them."""
+        """Requests that Codex settled before the runner handled them."""
         self._reach = ForeignReach(self.items)
         codex.subscribe_all(self, FOLLOWED | {RESOLVED, STARTUP_STATUS})
         codex.handle_others(self.handle)
@@ -95,7 +93,7 @@ class RequestIntake(NotificationSink):
             opened.set()
 
     def on_refused(self, request: RefusedRequest) -> None:
-        """Show that the connection refused a request unrouted."""
+        """Report and record a request that the connection refused without a route."""
         self._ready_runner().refused(request)
 
     async def handle(self, request: ServerRequest) -> WireModel:
@@ -106,9 +104,9 @@ class RequestIntake(NotificationSink):
         thread_id, looks = asking_thread(request), None
         if thread_id is not None:
             session_id = self.items.root_of(thread_id)
-            opening = self._being_opened.get(session_id)
-            if opening is not None:
-                await opening.wait()
+            opened = self._being_opened.get(session_id)
+            if opened is not None:
+                await opened.wait()
             looks = await self._ready_runner().look(request, session_id)
         if key in self._settled_early:
             self._settled_early.discard(key)
@@ -152,8 +150,8 @@ class RequestIntake(NotificationSink):
             if event.method == "item/completed":
                 item = event.params.item
                 if not isinstance(item, UnknownVariant):  # no request is about an unknown item
-                    completed = getattr(item, "status", _COMPLETED) == _COMPLETED
-                    self._runner.item_ended(event.params.thread_id, item.id, ended_well=completed)
+                    ended_well = getattr(item, "status", "completed") == "completed"
+                    self._runner.item_ended(event.params.thread_id, item.id, ended_well=ended_well)
             elif event.method == "turn/completed":
                 self.settle_turn(event.params.thread_id, event.params.turn.id)
 
@@ -163,7 +161,7 @@ class RequestIntake(NotificationSink):
             self._runner.codex_lost()
 
     def _check_reach(self, event: ServerNotification) -> None:
-        """Interrupt a turn that reaches into another session, which no hook has refused."""
+        """Interrupt a turn whose model reaches into another session, if no hook refused that."""
         reach = self._reach.apply(event)
         if reach is not None:
             self._interrupt(reach.thread_id, reach.turn_id)
@@ -176,7 +174,7 @@ class RequestIntake(NotificationSink):
         key = (type(request_id), request_id)
         if key in self._in_routing and self._runner is not None:
             self._runner.resolved(request_id)
-        elif any((type(r.id), r.id) == key for r in self._codex.open_requests):
-            self._settled_early.add(key)  # in one read with the request, which `handle` gets next
+        elif any((type(each.id), each.id) == key for each in self._codex.open_requests):
+            self._settled_early.add(key)  # `handle` has still to give the request to the runner
         elif self._runner is not None:
             self._runner.resolved(request_id)  # Codex has taken the answer

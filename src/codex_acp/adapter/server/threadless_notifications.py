@@ -1,9 +1,9 @@
-"""Notifications that belong to no thread of an open session, and their way to a sink.
+"""Deliver or keep notifications that belong to no thread of an open session.
 
 A notification without a thread (about the account, the configuration, the process) goes to every
 open session, or, while a thread is being opened, to that thread's session alone. A notification of
-a thread without a sink is kept: the thread may be about to be opened, or be a new sub-agent's. Must
-not know what a notification means.
+an unknown thread is kept: the thread may be about to be opened, or be a new sub-agent's. Must not
+know what a notification means.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ MAX_SECONDS: Final = 60.0
 
 
 class _Kept(NamedTuple):
-    at: float
+    seconds: float
+    """When the notification arrived, by the monotonic clock."""
     thread_id: str | None
     method: str
     params: JsonValue
@@ -67,7 +68,8 @@ class ThreadlessNotifications(NotificationSink):
                 self._kept = [kept for kept in self._kept if kept.thread_id is None]
 
     def take(self, *threads: str | None) -> list[tuple[str, JsonValue]]:
-        """Return and forget the kept notifications of threads, in order; None: without a thread."""
+        """Return and forget the kept notifications of ``threads``, in order. None stands for those
+        without a thread."""
         taken = [(kept.method, kept.params) for kept in self._kept if kept.thread_id in threads]
         if taken:
             self._kept = [kept for kept in self._kept if kept.thread_id not in threads]
@@ -84,11 +86,13 @@ class ThreadlessNotifications(NotificationSink):
             if sinks:
                 return
         elif not self._openings and not self._may_start_sub_agents():
-            return  # of a sub-agent, or of a session that was closed
+            return  # its thread is an ended sub-agent's, or that of a closed session
         now = monotonic()
-        if not self._openings and self._kept and self._kept[0].at < now - MAX_SECONDS:
-            fresh = [k for k in self._kept if k.thread_id is None or k.at >= now - MAX_SECONDS]
-            self._kept = fresh
+        oldest = now - MAX_SECONDS
+        if not self._openings and self._kept and self._kept[0].seconds < oldest:
+            self._kept = [
+                kept for kept in self._kept if kept.thread_id is None or kept.seconds >= oldest
+            ]
         self._kept.append(_Kept(now, thread_id, method, params))
         del self._kept[:-MAX_KEPT]
 
