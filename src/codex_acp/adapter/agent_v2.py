@@ -17,11 +17,7 @@ from codex_acp.acp.side import served_answer
 from codex_acp.adapter.agent import CommonMethods
 from codex_acp.adapter.sessions.opener import Setup
 from codex_acp.errors import RpcError
-from codex_acp.jsonrpc.message import (
-    INVALID_PARAMS,
-    RESOURCE_NOT_FOUND,
-    encode_json,
-)
+from codex_acp.jsonrpc.message import INVALID_PARAMS, RESOURCE_NOT_FOUND, encode_json
 from codex_acp.mapping.session_setup import simple_thread_params
 from codex_acp.mapping.v2 import handshake
 from codex_acp.mapping.v2.handshake import command_json, config_option_json
