@@ -290,8 +290,7 @@ class CodexAgent:
         await asyncio.gather(*map(self._opener.store_unprompted, list(self.sessions)))
 
     def _after_answer(self, opened: OpeningResult) -> None:
-        """Send the notices and commands of a session, once its client has the answer and the
-        modules of a prompt are loaded."""
+        """Send notices and commands, once the client has the answer and the modules are loaded."""
         if self._client_left:
             return
         self._send_notices(opened)
@@ -417,8 +416,7 @@ class AgentMethods(Protocol):
         """Note the client's ``initialize``; return its ways to log in."""
 
     def agent_of(self, session_id: str) -> CodexAgent:
-        """Return the agent of a session that the client has open; for another session, return an
-        agent or raise RpcError."""
+        """Return the agent of a session. May raise RpcError if the client has not opened it."""
 
     async def new_session(self, request: NewSession) -> Json: ...
     async def load_session(self, request: ResumeSession) -> Json: ...
@@ -464,8 +462,7 @@ class CommonMethods:
         return handler
 
     def quick(self) -> Mapping[str, QuickHandler] | None:
-        """Return the handlers of simple requests, for `Side` to call before any model loads; None
-        over the network."""
+        """Return handlers that `Side` can call before any model loads; None over the network."""
         if self._own_agent is None:
             return None
         return {

@@ -156,8 +156,7 @@ class AgentInV2(CommonMethods):
     # Prompts.
 
     async def prompt(self, request: v2.PromptRequest) -> Any:
-        """Run a prompt; answer when Codex has taken its message. State updates show its end. Raises
-        what `CodexAgent.begin_prompt` raises."""
+        """Run a prompt; answer when Codex has taken its message. A state update shows its end."""
         from codex_acp.mapping.content import blocks_of
 
         answer = await self._begin_prompt(request.session_id, blocks_of(request.prompt))

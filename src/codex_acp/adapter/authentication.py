@@ -73,8 +73,7 @@ CANCEL_SECONDS: Final = 5.0
 
 
 class Logins:
-    """The logins of one agent and its client. ``spawn`` starts a task that may outlive its
-    request."""
+    """The logins of one agent. ``spawn`` starts a task that may outlive its request."""
 
     def __init__(
         self, opener: SessionOpener, client: Client, spawn: Spawn, providers: Providers
@@ -123,8 +122,7 @@ class Logins:
             raise RpcError(INTERNAL_ERROR, f"Codex could not log in: {error}") from error
 
     async def log_in_by_default(self, login: dict[str, Any]) -> bool:
-        """Log in with the params of ``DEFAULT_AUTH_REQUEST``; return False if they name a gateway.
-        Raises RpcError."""
+        """Log in as ``DEFAULT_AUTH_REQUEST`` says; return False for a gateway. Raises RpcError."""
         method, meta = login["methodId"], login.get("_meta")
         try:
             await self.authenticate(method, meta)
@@ -134,8 +132,7 @@ class Logins:
         return bool(method != GATEWAY)
 
     async def log_out(self) -> None:
-        """Forget the credentials that Codex keeps, and the gateway. Raises RpcError -32603 with
-        Codex's reason."""
+        """Forget Codex's credentials, and the gateway. Raises RpcError -32603."""
         codex = await self._opener.codex()
         try:
             await codex.account_logout()

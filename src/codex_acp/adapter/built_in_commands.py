@@ -347,8 +347,7 @@ async def _goal_of(codex: AppServerConnection, thread_id: str) -> models.ThreadG
 
 
 async def _uncommitted_changes(codex: AppServerConnection, cwd: str) -> str:
-    """Return the changes since the last commit and the names of new files, as Markdown; or the
-    reason why git cannot show them."""
+    """Return the changes since the last commit as Markdown, or why git cannot show them."""
     inside = await _git(codex, cwd, "rev-parse", "--show-toplevel")
     if inside.exit_code != 0:
         return "This folder is not in a git repository."

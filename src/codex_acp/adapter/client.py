@@ -21,8 +21,7 @@ logger = logging.getLogger(__name__)
 
 
 class Client:
-    """The client of one connection, in its version of ACP. ``spawn`` runs the task that waits for a
-    slow client."""
+    """The client of one connection. ``spawn`` runs the task that waits for a slow client."""
 
     def __init__(self, spawn: Spawn) -> None:
         self._spawn = spawn

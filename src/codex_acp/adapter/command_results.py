@@ -29,8 +29,7 @@ class TurnCommand(NamedTuple):
 
 
 class MessageCommand(NamedTuple):
-    """A command that is a message to the model: ``turn/start`` sends it, or, while a turn runs,
-    ``turn/steer``."""
+    """A command that is a message to the model, in a new turn or in the running turn."""
 
     message: list[UserInput]
     before_message: Callable[[], Awaitable[object]] | None = None

@@ -135,9 +135,9 @@ class Config:
     def opening(
         self, codex: AppServerConnection, cwd: str, config_read: JsonValue = None
     ) -> Directory:
-        """Ask Codex for the lists of a session in ``cwd``, just before its thread is opened; return
-        the `Directory` that collects the replies. ``config_read``: the answer to ``config/read``
-        for ``cwd``, if any."""
+        """Ask Codex for the lists of a session in ``cwd``, before its thread is opened; return the
+        `Directory` that collects the replies. ``config_read`` answers ``config/read`` for ``cwd``.
+        """
         return self._catalogues_of(codex).ask_about(cwd, config_read)
 
     async def open(
@@ -243,8 +243,7 @@ class Config:
     async def _restore_choices(
         self, session: ConfigSession, kept: _Choices | None, source: str | None
     ) -> None:
-        """Restore settings that Codex does not restore: for a load from the ``kept`` choices, for a
-        fork from the session ``source``."""
+        """Restore what Codex does not: settings of the session ``source``, or ``kept`` choices."""
         forked = None if source is None else self._sessions.get(source)
         if forked is not None:
             wanted, chosen = forked.settings, forked.chosen
@@ -272,8 +271,7 @@ class Config:
         return options
 
     async def set_mode(self, session_id: str, mode_id: str) -> None:
-        """Set the mode, for clients without config options. Raises what `set_config_option`
-        raises."""
+        """Set the mode, for clients without config options. Raises as `set_config_option` does."""
         session = self._session(session_id)
         mode = await self._choose(session, MODE, lambda view: checked_mode(view, mode_id))
         if mode_of(self._view(session)) == mode:
@@ -286,8 +284,7 @@ class Config:
 
     async def plan_mode(self, session_id: str, wanted: bool | None) -> bool:
         """Turn Codex's plan mode on or off, or toggle it (None); return whether it is on. Raises
-        RpcError: -32602 if this Codex has no plan mode, -32603 with Codex's message if Codex
-        refuses."""
+        RpcError: -32602 if this Codex has no plan mode, -32603 if Codex refuses."""
         session = self._session(session_id)
         if self._catalogues is not None:
             await _wait(CHOICE_WAIT_SECONDS, self._catalogues.done)
@@ -305,8 +302,7 @@ class Config:
     async def _choose(
         self, session: ConfigSession, option_id: str, check: Callable[[ConfigView], str]
     ) -> str:
-        """Set an option to the value that ``check`` returns; return the value. ``check`` raises
-        RpcError for an invalid value."""
+        """Set an option to the value that ``check`` returns, or raise its RpcError; return it."""
         async with session.lock:
             if self._sessions.get(session.id) is not session:  # closed while another change ran
                 raise _not_open(session.id)

@@ -51,17 +51,17 @@ class _OpenElicitation:
 
 
 class ElicitationRunner:
-    """The elicitations of one app-server connection. ``asks`` returns the `Asks` of a session id;
+    """The elicitations of one app-server connection. ``asks_of`` returns the `Asks` of a session;
     ``say`` sends a notice to a session's client."""
 
     def __init__(
         self,
-        asks: Callable[[str], Asks],
+        asks_of: Callable[[str], Asks],
         generation: int,
         say: Callable[[str, str], None],
         transcript: Transcript,
     ) -> None:
-        self._asks = asks
+        self._asks_of = asks_of
         self._generation = generation
         self._say = say
         self._transcript = transcript
@@ -74,7 +74,7 @@ class ElicitationRunner:
             return None
         self._count += 1
         elicitation_id = f"e{self._generation}-{self._count}"
-        asks = self._asks(routed.session_id)
+        asks = self._asks_of(routed.session_id)
         acp_id = asks.next_request_id
         elicitation = _OpenElicitation(routed, anyio.CancelScope(), asks, acp_id)
         self._open[key] = elicitation

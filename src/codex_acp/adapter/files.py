@@ -72,9 +72,8 @@ class FileTexts:
         self._known = {}
 
     def _text(self, path: str, limit: int) -> str:
-        """Return the text of a regular file of at most ``limit`` bytes. Does not wait for the
-        writer of a FIFO. Raises _Unreadable."""
-        try:
+        """Return the text of a regular file of at most ``limit`` bytes. Raises _Unreadable."""
+        try:  # O_NONBLOCK: do not wait for the writer of a FIFO
             file = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
         except (OSError, ValueError) as error:
             raise _Unreadable("it cannot be read") from error

@@ -22,20 +22,19 @@ if TYPE_CHECKING:
 
 
 class HandOver:
-    """Gives one agent's sessions to other processes. ``client`` returns the name of the agent's
-    client."""
+    """Gives one agent's sessions to other processes. ``client_name`` returns its client's name."""
 
     def __init__(
         self,
         sessions: Sessions,
         opener: SessionOpener,
         preconditions: PromptPreconditions,
-        client: Callable[[], str],
+        client_name: Callable[[], str],
     ) -> None:
         self._sessions = sessions
         self._opener = opener
         self._preconditions = preconditions
-        self.peers: ThreadPeers = ThreadPeers(client, self._let_go)
+        self.peers: ThreadPeers = ThreadPeers(client_name, self._let_go)
         """Asks other processes for sessions, and answers them; `CodexAgent` has it listen."""
 
     async def _let_go(self, session_id: str, asker: Asker) -> State:

@@ -117,8 +117,7 @@ def _open(url: str) -> bool:
 
 
 def login_ways(environment: Mapping[str, str], codex: str | None) -> LoginWays:
-    """Return the ways in which a person may log in. ``codex`` is the binary that this agent was
-    given, if any."""
+    """Return the ways to log in. ``codex`` is the option ``--codex`` of this agent, if any."""
     named = () if codex is None else ("--codex", codex)
     return LoginWays(
         opens_pages=can_open_pages(environment),

@@ -36,8 +36,7 @@ def start_thread(work: Callable[[], None]) -> None:
 
 
 class OrderedSteps:
-    """The steps of one session. At most one thread reads files for the steps: if a read hangs, no
-    second thread is started."""
+    """The steps of one session. At most one thread reads their files, even if a read hangs."""
 
     def __init__(self, roots: Mapping[str, str]) -> None:
         self.texts: FileTexts = FileTexts()

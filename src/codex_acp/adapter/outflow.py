@@ -190,11 +190,10 @@ class Outflow:
             self._side.session_update_encoded(EncodedJson(b"".join((prefix, update, b"}"))))
 
     def _begin_chunk(self, message: tuple[str, str, type]) -> None:
-        """Write the pieces of the last message, and encode the prefix of this one's chunks, which
-        is the same in every version of ACP."""
+        """Write the pieces of the last message; encode the prefix of the chunks of ``message``."""
         self._write_pieces()
         self._message = session_id, message_id, kind = message
-        self._chunk_prefix = (
+        self._chunk_prefix = (  # the same in every version of ACP
             notification_head("session/update", version=True)
             + b',"params":{"sessionId":' + encode(session_id)
             + b',"update":{"sessionUpdate":"'

@@ -174,8 +174,7 @@ def run_stdio(
 
 
 def prepare_loop() -> asyncio.Event:
-    """Let this process adopt orphans and collect garbage, both a little later; return an event that
-    a signal to end sets."""
+    """Schedule adopting orphans and collecting garbage; return an event that end signals set."""
     loop = asyncio.get_running_loop()
     loop.call_later(ADOPT_SECONDS, adopt_orphans, loop)
     loop.call_later(START_UP_SECONDS, gc.enable)

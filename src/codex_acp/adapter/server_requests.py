@@ -100,31 +100,30 @@ class _OpenPermission:
 class ServerRequestRunner:
     """Answers the requests of one app-server connection; ``generation`` is its number.
 
-    ``items`` has the running items of the connection. ``asks`` returns the `Asks` of a session,
-    ``context`` the routing context of a thread, ``session`` the open session with an id.
-    ``interrupt`` starts to interrupt a turn, by the ids of its thread and of the turn.
-    """
+    ``items`` has the running items of the connection. ``asks_of`` returns the `Asks` of a session,
+    ``context_of`` the routing context of a thread, ``find_session`` the open session with an id.
+    ``interrupt`` starts to interrupt a turn, by the ids of its thread and of the turn."""
 
     def __init__(
         self,
-        asks: Callable[[str], Asks],
+        asks_of: Callable[[str], Asks],
         generation: int,
         items: Items,
-        context: Callable[[str | None], RoutingContext],
-        session: Callable[[str], Session | None],
+        context_of: Callable[[str | None], RoutingContext],
+        find_session: Callable[[str], Session | None],
         transcript: Transcript,
         interrupt: Callable[[str, str], None],
     ) -> None:
-        self._asks = asks
+        self._asks_of = asks_of
         self._interrupt = interrupt
         self._generation = generation
         self._items = items
-        self._context = context
-        self._session = session
+        self._context_of = context_of
+        self._find_session = find_session
         self._transcript = transcript
         self._ledger = Ledger()
         self._open_permissions: dict[Key, _OpenPermission] = {}
-        self._elicitations = ElicitationRunner(asks, generation, self._say, transcript)
+        self._elicitations = ElicitationRunner(asks_of, generation, self._say, transcript)
         self._waiting: dict[ExitStack, Approval | Elicitation] = {}
         """Context in which a session shows that it waits → the open question."""
         self._calls_to_end: dict[tuple[str, str], list[Approval]] = {}
@@ -133,7 +132,7 @@ class ServerRequestRunner:
 
     async def wait_shown(self, session_id: str) -> None:
         """Wait until all earlier messages about the session were shown (contract 4.1)."""
-        session = self._session(session_id)
+        session = self._find_session(session_id)
         if session is not None:
             await session.thread.wait_shown()
 
@@ -148,7 +147,7 @@ class ServerRequestRunner:
     async def _look_at(
         self, approval: ApprovalRequest, paths: Iterable[str], session_id: str
     ) -> Looks:
-        session = self._session(session_id)
+        session = self._find_session(session_id)
         if session is None:
             return {}
         reads_text = wanted_of_changes(changes_of(approval))
@@ -156,11 +155,9 @@ class ServerRequestRunner:
         return await session.thread.look(wanted) if wanted else {}
 
     async def handle(self, request: ServerRequest, looks: Looks | None = None) -> WireModel:
-        """Return the reply to one request; `look` has returned ``looks``.
-
-        Raises RpcError for a refusal if the method has no negative reply.
-        """
-        context = replace(self._context(asking_thread(request)), looks=looks or {})
+        """Return the reply to one request; `look` has returned ``looks``. Raises RpcError for a
+        refusal if the method has no negative reply."""
+        context = replace(self._context_of(asking_thread(request)), looks=looks or {})
         routed = route(request, context)
         match routed:
             case Approval() | Elicitation() if self._too_late(routed):
@@ -172,7 +169,7 @@ class ServerRequestRunner:
                     reply = await self._elicitations.ask(self._key(routed.request.id), routed)
                 return self._refused(request, _ID_IN_USE) if reply is None else reply
             case Decline():
-                failed = self._ledger.note_declined(request)
+                failed = self._ledger.note_declined(request)  # approvals with the request's id
                 if failed is not None:
                     await self._fail_closed_before_reply(failed)
                 return self._decline(routed)
@@ -185,7 +182,7 @@ class ServerRequestRunner:
         """Ask questions for which no turn waits; return None if they could not be asked."""
         thread_id, turn_id = questions.params.thread_id, questions.params.turn_id
         await self.wait_shown(self._items.root_of(thread_id))
-        routed = form_of_questions(questions, self._context(thread_id))
+        routed = form_of_questions(questions, self._context_of(thread_id))
         if routed is None or self._too_late(routed):
             return None
         if not self._items.is_running(thread_id, turn_id):
@@ -265,11 +262,8 @@ class ServerRequestRunner:
         self._elicitations.withdraw_all("disconnected")
 
     def refused(self, refused: RefusedRequest) -> None:
-        """Report and record a request that was refused without a route (contract 1.6).
-
-        If a question with the request's id is open, Codex has used the id twice (contract 3.7):
-        withdraw the question.
-        """
+        """Report and record a request that was refused without a route (contract 1.6). Withdraw an
+        open question with the request's id: Codex has used the id twice (contract 3.7)."""
         key = self._key(refused.id)
         settlement = self._ledger.abandoned(key, refused.reason, by="superseded")
         if settlement is not None:
@@ -281,7 +275,7 @@ class ServerRequestRunner:
             self._say(withdrawn.session_id, f"Withdrawn: {refused.reason}")
         else:
             thread_id = records.thread_named(refused.params)
-            context = self._context(thread_id)
+            context = self._context_of(thread_id)
             root = None if thread_id is None else self._items.root_of(thread_id)
             session_id = root if root in context.sessions else None
             event = records.request_refused(*refused, session_id, self._generation)
@@ -293,7 +287,7 @@ class ServerRequestRunner:
 
     async def _approve(self, routed: Approval) -> WireModel:
         key = self._key(routed.approval.request.id)
-        asks = self._asks(routed.session_id)
+        asks = self._asks_of(routed.session_id)
         entry = self._ledger.open(key, routed, asks.next_request_id)
         if entry is None:
             return self._refused(routed.approval.request, _ID_IN_USE)
@@ -309,7 +303,7 @@ class ServerRequestRunner:
             self._transcript.record(records.approval_requested(entry))
             settlement = await self._ask(entry)
         self._show_outcome(routed, accepted=settlement.outcome == "accepted")
-        if settlement.reply is None:
+        if settlement.reply is None:  # Codex is gone: nobody reads the error
             raise RpcError(-32000, settlement.reason)
         return _returned_or_raised(settlement.reply.result)
 
@@ -332,7 +326,7 @@ class ServerRequestRunner:
 
     def _show_outcome(self, routed: Approval, *, accepted: bool) -> None:
         """Show an approval's outcome; remember a tool call that is not the item's own."""
-        session = self._session(routed.session_id)
+        session = self._find_session(routed.session_id)
         if session is not None:
             session.show_settled(routed.shown.id, accepted=accepted)
         if accepted and ends_when_allowed(routed.approval):
@@ -341,14 +335,14 @@ class ServerRequestRunner:
             self._calls_to_end.setdefault((routed.thread_id, routed.item_id), []).append(routed)
 
     def _end_call(self, routed: Approval, *, ended_well: bool) -> None:
-        session = self._session(routed.session_id)
+        session = self._find_session(routed.session_id)
         if session is not None:
             session.tool_call_ended(routed.shown.id, ended_well=ended_well)
 
     async def _ask(self, entry: LedgerEntry) -> Settlement:
         """Send the permission request; return the settlement of its entry, whatever settled it."""
         routed = entry.route
-        permission = _OpenPermission(anyio.CancelScope(), self._asks(routed.session_id))
+        permission = _OpenPermission(anyio.CancelScope(), self._asks_of(routed.session_id))
         self._open_permissions[entry.key] = permission
         answer: Answer = Failed("the question was withdrawn")
         looks: Looks = {}
@@ -415,8 +409,8 @@ class ServerRequestRunner:
     # Declines.
 
     def _too_late(self, routed: Approval | Elicitation) -> bool:
-        """Return whether the turn was given up, or Codex asked before an interrupt reached it."""
-        session = self._session(routed.session_id)
+        """Return whether the turn was given up, or Codex asked before it read an interrupt."""
+        session = self._find_session(routed.session_id)
         return session is not None and not session.may_ask(routed.thread_id, routed.turn_id)
 
     def _decline_cancelled(self, request: ServerRequest, session_id: str) -> WireModel:
@@ -448,14 +442,14 @@ class ServerRequestRunner:
                 del self._waiting[context]
 
     def _show_waiting(self, routed: Approval | Elicitation, context: ExitStack) -> None:
-        session = self._session(routed.session_id)
+        session = self._find_session(routed.session_id)
         if session is not None:
             if isinstance(routed, Approval):
                 session.announce_tool_call(routed.announcement)
             context.enter_context(session.waiting_for_person(routed.thread_id, routed.turn_id))
 
     def _say(self, session_id: str, text: str) -> None:
-        session = self._session(session_id)
+        session = self._find_session(session_id)
         if session is not None:
             session.say(text)
 
@@ -475,8 +469,7 @@ def _returned_or_raised(reply: WireModel | RpcError) -> WireModel:
 
 
 class AsyncQuestionRunner:
-    """Asks the async questions of one app-server connection: questions in a completed item, for
-    whose answer no turn waits."""
+    """Asks async questions: questions in a completed item, for whose answers no turn waits."""
 
     def __init__(
         self, codex: AppServerConnection, get_runner: Callable[[], ServerRequestRunner]

@@ -51,10 +51,8 @@ class Outgoing(Protocol):
 
 
 class Asks(Protocol):
-    """Asks the person at the client. Each method raises CodexAcpError if there is no answer.
-
-    ``on_request_id`` is called with the id of each request that is sent for the question.
-    """
+    """Asks the person at the client. A method raises CodexAcpError if there is no answer, and calls
+    ``on_request_id`` with the id of each request that it sends for the question."""
 
     @property
     def next_request_id(self) -> int | None:

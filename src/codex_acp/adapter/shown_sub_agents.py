@@ -61,9 +61,8 @@ NOTE_SECONDS: Final = 0.25
 class ShownSubAgent:
     """Shows one sub-agent as a session of its own: the host of its `ShownThread`.
 
-    ``state`` is the sub-agent's own. ``follow_named`` is called with each notification,
-    ``on_turn_end`` when a turn has ended.
-    """
+    ``state`` is the state of the sub-agent alone. ``follow_named`` is called with each
+    notification, ``on_turn_end`` when a turn has ended."""
 
     def __init__(
         self,
@@ -82,10 +81,8 @@ class ShownSubAgent:
         self._activity = SessionActivity(self._send_activity)
 
     def announce(self) -> None:
-        """Announce the sub-agent in its parent's session, before any event of its own.
-
-        Called again when another client shows the session, or the title becomes known.
-        """
+        """Announce the sub-agent in its parent's session, before any event of its own; again for
+        another client, or when the title becomes known."""
         agent, running = self._agent, self._agent.turn_id is not None
         title, description = agent.title, agent.description
         self._send_to_parent(
@@ -180,10 +177,8 @@ class ShownSubAgent:
 
 
 class NotesOutlet:
-    """Sends the lines that sub-agents add to one tool call.
-
-    ``send`` sends nothing if the tool call must not change now; the next call sends all lines.
-    """
+    """Sends the lines that sub-agents add to one tool call. While the tool call must not change,
+    ``send`` sends nothing; a later call sends all lines."""
 
     def __init__(self, notes: SubAgentNotes, send: Callable[[SubAgentNotes], None]) -> None:
         self.notes = notes
@@ -209,10 +204,8 @@ class NotesOutlet:
 
 
 class NotedSubAgent(NotificationSink):
-    """Shows one sub-agent as lines in ``outlet``: the notification sink of its thread.
-
-    `ShownSubAgent` has the same methods, and the same ``follow_named`` and ``on_turn_end``.
-    """
+    """Shows one sub-agent as lines in ``outlet``; has the methods and parameters of
+    `ShownSubAgent`."""
 
     def __init__(
         self,

@@ -79,8 +79,7 @@ def guarded(spawn: Spawn) -> Spawn:
 
 
 async def in_worker_thread(function: Callable[[], T]) -> T:
-    """Run ``function`` in a thread; return its value or raise its error. If the caller is
-    cancelled, the thread runs on."""
+    """Call ``function`` in a thread, which runs on if the caller is cancelled."""
     outcome: Future[T] = Future()
     outcome.set_running_or_notify_cancel()  # a caller that is cancelled cannot cancel it now
 

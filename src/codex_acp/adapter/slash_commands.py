@@ -88,10 +88,8 @@ class SessionCommands:
         )
 
     async def find(self, prompt: Sequence[Block]) -> Command | None:
-        """Return the command in a prompt; None if the prompt goes to the model unchanged.
-
-        Raises RpcError -32602 for invalid arguments of a command.
-        """
+        """Return the command in a prompt; None if the prompt goes to the model unchanged. Raises
+        RpcError -32602 for invalid arguments of a command."""
         first = prompt[0] if prompt else None
         if not isinstance(first, TextBlock) or not commands.may_name_command(first.text):
             return None

@@ -35,8 +35,7 @@ class SubAgents:
     ``state`` is the mapping's state of the session. ``may_change_call`` returns whether a tool call
     of the session may be changed now. ``may_be_below`` returns whether a thread can be a sub-agent
     of the session, because a model can name any thread. ``on_found`` is called with the thread of
-    each new sub-agent. ``take_held`` removes and returns the held notifications of a thread.
-    """
+    each new sub-agent. ``take_held`` removes and returns the held notifications of a thread."""
 
     def __init__(
         self,
@@ -213,8 +212,7 @@ class SubAgents:
         return self._outlets[agent.call_id]
 
     def _send_notes(self, notes: SubAgentNotes) -> None:
-        """Send the lines, unless the tool call must not change: the person is asked about it, or
-        no prompt runs."""
+        """Send the lines, unless no prompt runs, or the person is asked about the tool call."""
         change = notes.shown()
         call = self._state.open_calls.get(change.id)
         if self._may_change_call() and (call is None or not call.pending):

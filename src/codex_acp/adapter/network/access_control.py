@@ -16,7 +16,6 @@ import os
 import stat
 import time
 from collections import Counter
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
@@ -51,13 +50,14 @@ class Headers(Protocol):
         """Return all values of one header; upper and lower case do not matter."""
 
 
-@dataclass(frozen=True, slots=True)
-class Refusal:
-    """The error response to an HTTP request."""
+class Refusal(Exception):
+    """The error response to an HTTP request. ``reason`` is logged, and sent to the client: it
+    contains nothing secret."""
 
-    status: HTTPStatus
-    reason: str
-    """Logged, and sent to the client: contains nothing secret."""
+    def __init__(self, status: HTTPStatus, reason: str) -> None:
+        super().__init__(reason)
+        self.status = status
+        self.reason = reason
 
     @property
     def headers(self) -> list[tuple[str, str]]:

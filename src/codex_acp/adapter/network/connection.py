@@ -428,8 +428,7 @@ class Hub:
             await app_server.aclose()
 
     async def end_connections(self) -> None:
-        """Cancel all prompts; close each connection when its prompts are answered, at the latest
-        after `ANSWER_SECONDS`."""
+        """Cancel all prompts; when they are answered, or after a time, close the connections."""
         await asyncio.gather(*(agent.end_prompts() for agent in self._app_servers))
         closing = [side.close_behind(PROMPT_METHOD, ANSWER_SECONDS) for side in self.sides]
         await asyncio.gather(*closing)

@@ -91,21 +91,13 @@ DISCARD_SECONDS: Final = 1.0
 """Seconds for reading the body of a refused request."""
 
 
-class RequestRefused(Exception):
-    """Raised to answer a request with ``refusal``."""
-
-    def __init__(self, refusal: Refusal) -> None:
-        super().__init__(refusal.reason)
-        self.refusal = refusal
-
-
 def _refuse(status: HTTPStatus, reason: str) -> NoReturn:
-    raise RequestRefused(Refusal(status, reason))
+    raise Refusal(status, reason)
 
 
 class Exchange:
     """One HTTP request and its response, bounded in size and time; implements `Headers`. ``scope``,
-    ``receive`` and ``send`` are ASGI's."""
+    ``receive`` and ``send`` are the arguments that ASGI gives an application."""
 
     def __init__(
         self,
@@ -134,8 +126,8 @@ class Exchange:
     # The request's body
 
     async def body(self, count_bytes: Callable[[int], None]) -> bytes:
-        """Return the whole body. ``count_bytes`` gets the size of each part, and may raise
-        RequestRefused. Raises RequestRefused for a body that comes too slowly."""
+        """Return the whole body. ``count_bytes`` gets the size of each part. Raises Refusal for a
+        body that comes too slowly, and what ``count_bytes`` raises."""
         deadline = asyncio.get_running_loop().time() + BODY_SECONDS
         parts: list[bytes] = []
         try:
@@ -148,8 +140,7 @@ class Exchange:
                         deadline += len(part) / BODY_RATE
                         limit.reschedule(deadline)
         except TimeoutError:
-            slow = Refusal(HTTPStatus.REQUEST_TIMEOUT, "the body comes too slowly")
-            raise RequestRefused(slow) from None
+            raise Refusal(HTTPStatus.REQUEST_TIMEOUT, "the body comes too slowly") from None
         return b"".join(parts)
 
     async def discard(self, most: int) -> None:
@@ -257,7 +248,7 @@ class HttpApp:
         token = self._access.check(exchange.path, exchange)
         try:
             if isinstance(token, Refusal):
-                raise RequestRefused(token)
+                raise token
             if exchange.get_all("content-length") and exchange.get_all("transfer-encoding"):
                 # A proxy in front may see two requests in this one (request smuggling).
                 exchange.more_headers = [*exchange.more_headers, ("connection", "close")]
@@ -273,8 +264,7 @@ class HttpApp:
                 await exchange.answer(HTTPStatus.ACCEPTED)
             else:
                 _refuse(HTTPStatus.METHOD_NOT_ALLOWED, "the methods are GET, POST and DELETE")
-        except RequestRefused as error:
-            refusal = error.refusal
+        except Refusal as refusal:
             self._access.log(refusal, exchange.socket.peer)
             too_large = refusal.status is HTTPStatus.REQUEST_ENTITY_TOO_LARGE
             limit = self._access.limits.message_bytes if too_large else DISCARDED_BYTES
@@ -336,7 +326,7 @@ class HttpApp:
     ) -> None:
         refusal = self._access.enter(token.owner)
         if refusal is not None:
-            raise RequestRefused(refusal)
+            raise refusal
         connection_id = secrets.token_hex(16)
         limits = self._access.limits
         name = f"client {connection_id[:8]}"
@@ -349,7 +339,7 @@ class HttpApp:
             answer = await link.initialize(request, body, limits.initialize_seconds)
             is_initialized = isinstance(decode(answer, default_loads()), Response)
         except TransportError as error:
-            raise RequestRefused(Refusal(HTTPStatus.SERVICE_UNAVAILABLE, str(error))) from error
+            raise Refusal(HTTPStatus.SERVICE_UNAVAILABLE, str(error)) from error
         finally:
             if not is_initialized:
                 link.end(None)
@@ -394,7 +384,7 @@ class HttpApp:
         except TimeoutError:
             _refuse(HTTPStatus.TOO_MANY_REQUESTS, "the connection leaves its answers unread")
         except ConnectionClosed as error:
-            raise RequestRefused(Refusal(HTTPStatus.NOT_FOUND, _NO_CONNECTION)) from error
+            raise Refusal(HTTPStatus.NOT_FOUND, _NO_CONNECTION) from error
         await exchange.answer(HTTPStatus.ACCEPTED)
 
     # GET
@@ -468,7 +458,7 @@ class HttpApp:
 
 
 def _message(body: bytes) -> Message | Malformed:
-    """Decode the posted body. Raises RequestRefused unless it is one JSON object."""
+    """Decode the posted body. Raises Refusal unless it is one JSON object."""
     try:
         value = bounded_loads(body)
     except TooManyBrackets:

@@ -180,8 +180,8 @@ class AcceptedHttpLink:
     # Streams and their readers
 
     def open_stream(self, session: str | None) -> OutgoingStream | None:
-        """Attach a reader to the stream of a session or (None) the connection. Return None if the
-        stream has a reader already."""
+        """Attach a reader to the stream of a session or (None) of the connection; return the
+        stream, or None if it has a reader."""
         stream = self._stream(session)
         if self.ended or not stream.attach():
             return None

@@ -85,8 +85,7 @@ class HttpSocket:
         return False
 
     def authorize(self, owner: str) -> bool:
-        """Note that a request has shown a token of ``owner``. Return False if the owner has too
-        many TCP connections already."""
+        """Note that a request has shown a token; return False if its owner has no room left."""
         if self.owner is not None:
             return True
         if self._owned[owner] >= self._access.share(self._access.limits.sockets):

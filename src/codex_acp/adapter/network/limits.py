@@ -131,8 +131,7 @@ class Http2FrameLimit:
         """Bytes of the current frame's payload that have not arrived yet."""
 
     def accepts(self, data: bytes, *, authorized: bool) -> bool:
-        """Return whether received bytes are within the limits. ``authorized``: the client has shown
-        a token."""
+        """Return whether received bytes are within the limits. ``authorized``: with token."""
         data = self._unparsed + data
         if self._is_http2 is None:
             if len(data) < len(HTTP2_PREFACE) and HTTP2_PREFACE.startswith(data):

@@ -48,8 +48,7 @@ class Address:
 
     @classmethod
     def parse(cls, url: str) -> Address:
-        """Read ``ws://HOST:PORT/PATH``, ``http://…``, or with TLS ``wss://…``, ``https://…``.
-        Raises MisuseError."""
+        """Read ``http://HOST:PORT/PATH``, also with https, ws or wss. Raises MisuseError."""
         parts = urlsplit(url)
         try:
             port = parts.port
@@ -185,8 +184,7 @@ async def listen(
     tls: ssl.SSLContext | None = None,
     ending: asyncio.Event | None = None,
 ) -> None:
-    """Serve until cancelled, or until ``ending`` is set and the running prompts are answered. Then
-    end every connection and every Codex."""
+    """Serve until ``ending`` is set and running prompts are answered; then end all connections."""
     from codex_acp.adapter.network.websockets import network_server
 
     owners = Owners(options.tokens, options.owners)

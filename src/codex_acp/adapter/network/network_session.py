@@ -249,8 +249,7 @@ class NetworkSession:
                     earlier.outflow.flush()
 
     def flush(self) -> None:
-        """Write all queued updates to the client, if there is one; forget the events of a finished
-        turn."""
+        """Write the queued updates to the client, if any; forget the events of a finished turn."""
         if self.client is not None:
             self.client.outflow.flush()
             if self._turn is None:
@@ -340,8 +339,7 @@ class NetworkSession:
     async def prompt(
         self, client: Client, run: Callable[[], Awaitable[PromptResult]]
     ) -> PromptResult:
-        """Run a prompt for ``client``. The prompt runs on if the connection ends, but not if the
-        request is cancelled."""
+        """Run a prompt for ``client``; a cancelled request ends the prompt, a lost client not."""
         preconditions, session_id = self.agent.preconditions, self.session_id
         # A session/cancel that comes before the task below begins cancels this scope.
         scope = preconditions.start_waiting(session_id)
@@ -366,8 +364,7 @@ class NetworkSession:
             raise
 
     def _report_earlier_prompt(self, client: Client, task: asyncio.Task[PromptResult]) -> None:
-        """Send the end of a prompt to the client that shows the session now, unless that client
-        sent the prompt."""
+        """Send the end of a prompt to the client that shows the session now, if not its sender."""
         from_earlier = client.gone or self.client not in (client, None)
         if task.cancelled() or self._ended or not from_earlier:
             return

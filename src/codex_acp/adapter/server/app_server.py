@@ -46,8 +46,7 @@ class AppServer(NotificationSink):
     ``spawned`` is the process that was started before the imports, or the error of its start, which
     the first `connection` call raises. Servers that share a ``lock`` start one after the other:
     two that start at once in a new CODEX_HOME fail. ``hello`` is the handshake that was already
-    sent to the spawned process. ``answer_times`` bound Codex's replies.
-    """
+    sent to the spawned process. ``answer_times`` bound Codex's replies."""
 
     def __init__(
         self,

@@ -41,8 +41,7 @@ class ThreadlessNotifications(NotificationSink):
     """A sink of one connection; ``open_sinks`` returns the sinks of its open sessions.
 
     ``may_start_sub_agents`` returns whether anything runs that may start a sub-agent: Codex sends
-    notifications of a sub-agent's thread before it names the thread.
-    """
+    notifications of a sub-agent's thread before it names the thread."""
 
     def __init__(
         self,
@@ -68,8 +67,7 @@ class ThreadlessNotifications(NotificationSink):
                 self._kept = [kept for kept in self._kept if kept.thread_id is None]
 
     def take(self, *threads: str | None) -> list[tuple[str, JsonValue]]:
-        """Return and forget the kept notifications of ``threads``, in order. None stands for those
-        without a thread."""
+        """Remove and return the kept notifications of ``threads`` (None: without a thread)."""
         taken = [(kept.method, kept.params) for kept in self._kept if kept.thread_id in threads]
         if taken:
             self._kept = [kept for kept in self._kept if kept.thread_id not in threads]
