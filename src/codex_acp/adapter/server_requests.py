@@ -169,7 +169,7 @@ class ServerRequestRunner:
                     reply = await self._elicitations.ask(self._key(routed.request.id), routed)
                 return self._refused(request, _ID_IN_USE) if reply is None else reply
             case Decline():
-                failed = self._ledger.note_declined(request)  # approvals with the request's id
+                failed = self._ledger.note_declined(request)  # approvals with its id fail
                 if failed is not None:
                     await self._fail_closed_before_reply(failed)
                 return self._decline(routed)
@@ -205,13 +205,6 @@ class ServerRequestRunner:
         self.say_in(thread_id, f"The turn is interrupted: {why}.")
         for other in others:
             self.say_in(other, _SESSION_WAS_USED)
-
-    def opened_again(self, session_id: str) -> None:
-        """Show the open questions of a session in the new `Session` that replaces its old one."""
-        for context, routed in self._waiting.items():
-            if routed.session_id == session_id:
-                context.close()
-                self._show_waiting(routed, context)
 
     # Events that settle open requests.
 
@@ -287,8 +280,8 @@ class ServerRequestRunner:
 
     async def _approve(self, routed: Approval) -> WireModel:
         key = self._key(routed.approval.request.id)
-        asks = self._asks_of(routed.session_id)
-        entry = self._ledger.open(key, routed, asks.next_request_id)
+        acp_id = self._asks_of(routed.session_id).next_request_id
+        entry = self._ledger.open(key, routed, acp_id)
         if entry is None:
             return self._refused(routed.approval.request, _ID_IN_USE)
         if isinstance(entry, FailedClosed):
@@ -429,6 +422,13 @@ class ServerRequestRunner:
         return self._refused(routed.request, routed.reason)
 
     # What the person sees.
+
+    def opened_again(self, session_id: str) -> None:
+        """Show the open questions of a session in the new `Session` that replaces its old one."""
+        for context, routed in self._waiting.items():
+            if routed.session_id == session_id:
+                context.close()
+                self._show_waiting(routed, context)
 
     @contextmanager
     def _shown_waiting(self, routed: Approval | Elicitation) -> Iterator[None]:
