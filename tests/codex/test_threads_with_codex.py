@@ -28,6 +28,20 @@ async def test_a_thread_starts_with_its_settings_and_tells_them() -> None:
             assert repr(thread) == f"Thread({thread.id!r})"
 
 
+@pytest.mark.parametrize("name", ["missing", "config.toml"])
+async def test_a_cwd_that_is_no_directory_is_a_mistake(name: str) -> None:
+    with anyio.fail_after(WAIT_SECONDS):
+        async with CodexBench() as bench:
+            cwd, codex = bench.home.root / name, bench.codex
+            with pytest.raises(MisuseError, match=f"/{name}' is not a directory; create it"):
+                await codex.threads.start(cwd=cwd)
+            thread = await bench.thread()
+            with pytest.raises(MisuseError, match=f"/{name}' is not a directory"):
+                await thread.run("Hello.", cwd=cwd)
+            with pytest.raises(MisuseError, match=f"/{name}' is not a directory"):
+                await thread.fork(cwd=cwd)
+
+
 async def test_a_setting_may_be_a_model() -> None:
     granular = {"mcp_elicitations": True, "rules": True, "sandbox_approval": True}
     policy = GranularAskForApproval.model_validate({"granular": granular})

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Final, Literal
@@ -21,7 +20,11 @@ from codex_acp.adapter.login_check import LoginCheck
 from codex_acp.adapter.sessions import opening_errors
 from codex_acp.adapter.sessions.model_route import ModelRoute, configuration
 from codex_acp.codex._generated.methods import MODELS as CODEX_MODELS
-from codex_acp.codex.connection.shared_calls import is_open_elsewhere, let_go
+from codex_acp.codex.connection.shared_calls import (
+    is_no_directory,
+    is_open_elsewhere,
+    let_go,
+)
 from codex_acp.codex.threads.opening import untrusted_opening
 from codex_acp.codex.threads.trust import (
     linked_instructions,
@@ -40,7 +43,6 @@ from codex_acp.errors import (
 from codex_acp.jsonrpc.message import (
     INVALID_PARAMS,
     INVALID_REQUEST,
-    METHOD_NOT_FOUND,
     RESOURCE_NOT_FOUND,
     JsonValue,
 )
@@ -513,29 +515,9 @@ def _notices(
 
 
 async def _check_directories(codex: AppServerConnection, params: Mapping[str, JsonValue]) -> None:
-    """Raise RpcError -32602 for a path in the params of a thread that surely is no directory.
-
-    Codex checks a path that is no directory on this machine: it may run on another one
-    (``CODEX_PATH`` may name a program that starts it there).
-    """
-    for field, path in _not_on_this_machine(params):
-        if await _is_no_directory(codex, path):
+    """Raise RpcError -32602 for a path in the params of a thread that surely is no directory."""
+    more = list_at(params, "runtimeWorkspaceRoots")[1:]
+    for field, path in (("cwd", params.get("cwd")), *(("additionalDirectories", p) for p in more)):
+        if isinstance(path, str) and await is_no_directory(codex, path):
             message = f"{field}: {path!r} is not a directory; create it, or name another one"
             raise RpcError(INVALID_PARAMS, message)
-
-
-def _not_on_this_machine(params: Mapping[str, JsonValue]) -> list[tuple[str, str]]:
-    """Return field and path of each path that is no directory on this machine."""
-    more = list_at(params, "runtimeWorkspaceRoots")[1:]
-    given = [("cwd", params.get("cwd")), *(("additionalDirectories", path) for path in more)]
-    return [(field, p) for field, p in given if isinstance(p, str) and not os.path.isdir(p)]  # noqa: PTH112 - no pathlib before a session is open
-
-
-async def _is_no_directory(codex: AppServerConnection, path: str) -> bool:
-    try:
-        found = await codex.call_raw("fs/getMetadata", {"path": path})
-    except ErrorReply as error:
-        return error.code != METHOD_NOT_FOUND  # without the method, nothing is known of the path
-    except TransportError:
-        return False
-    return value_at(found, "isDirectory") is False

@@ -9,16 +9,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from codex_acp._json import text_at, value_at
 from codex_acp.codex.connection.notification_router import NotificationSink
-from codex_acp.errors import CodexAcpError, ErrorReply
+from codex_acp.errors import CodexAcpError, ErrorReply, TransportError
+from codex_acp.jsonrpc.message import METHOD_NOT_FOUND
 
 if TYPE_CHECKING:
     from codex_acp.codex.connection.app_server_connection import AppServerConnection
-    from codex_acp.errors import TransportError
     from codex_acp.jsonrpc.message import JsonValue
 
 
@@ -43,6 +44,20 @@ async def login_is_missing(codex: AppServerConnection) -> bool:
     # Raises if the configuration cannot be read: that, and not the login, is the fault.
     await codex.call_raw("config/read", {})
     return True
+
+
+async def is_no_directory(codex: AppServerConnection, path: str) -> bool:
+    """Return whether a path surely is no directory. Codex checks a path that is no directory on
+    this machine, because it may run on another one."""
+    if os.path.isdir(path):  # noqa: ASYNC240, PTH112 - quick; no pathlib before a session is open
+        return False
+    try:
+        found = await codex.call_raw("fs/getMetadata", {"path": path})
+    except ErrorReply as error:
+        return error.code != METHOD_NOT_FOUND  # without the method, nothing is known of the path
+    except TransportError:
+        return False
+    return value_at(found, "isDirectory") is False
 
 
 UNLOAD_SECONDS: Final = 1.0

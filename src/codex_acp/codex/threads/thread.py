@@ -158,6 +158,7 @@ class Thread:
             params["outputSchema"] = output.schema
 
         async def begin() -> str | None:
+            await self._services.check_cwd(params)
             await self._services.before_turn(self.id, cast("str | None", params.get("cwd")))
             answer = await self._client.call_raw("turn/start", params)
             started: models.TurnStartResponse = self._client.decode_result("turn/start", answer)

@@ -20,6 +20,7 @@ from codex_acp._last_ones import LastOnes
 from codex_acp.codex.connection.notification_router import NotificationSink, is_unloaded, thread_of
 from codex_acp.codex.connection.shared_calls import (
     AwaitedNotification,
+    is_no_directory,
     is_open_elsewhere,
     let_go,
     login_is_missing,
@@ -157,6 +158,7 @@ class ThreadServices(NotificationSink):
         if forks and options.get("ephemeral"):
             options.setdefault("exclude_turns", True)  # else Codex refuses an ephemeral fork
         params = params_of(options, ForkOptions if forks else ResumeOptions)
+        await self.check_cwd(params)
         if trust:
             params = with_trust(params)
         params["threadId"] = thread_id
@@ -208,6 +210,13 @@ class ThreadServices(NotificationSink):
         if tools:
             self.client.tool_calls.add(tools, thread_id)
         return OpenThread(thread_id, info, (method, answer))
+
+    async def check_cwd(self, params: Mapping[str, JsonValue]) -> None:
+        """Raise MisuseError if the ``cwd`` of a program surely is no directory: Codex would start
+        there, and every command of the model would fail."""
+        cwd = text_at(params, "cwd")
+        if cwd is not None and await is_no_directory(self.client, cwd):
+            raise MisuseError(f"cwd={cwd!r} is not a directory; create it, or name another one")
 
     async def before_turn(self, thread_id: str, cwd: str | None = None) -> None:
         """Make a thread ready for a turn in ``cwd``, or in the thread's own directory.

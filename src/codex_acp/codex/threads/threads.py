@@ -65,9 +65,11 @@ class Threads:
         `CodexClient.tool`. Codex stores the offered tools with the thread; a program that resumes
         it must pass the functions again. ``policy`` decides the approvals of this thread and of its
         sub-agents, in place of the client's. Raises MisuseError for a function that cannot be a
-        tool, for a value that is no policy, and for an unknown option.
+        tool, for a value that is no policy, for an unknown option, and for a ``cwd`` that is no
+        directory.
         """
         params = params_of(options, StartOptions)
+        await self._services.check_cwd(params)
         tools = tuple(tools)
         if tools or self._client.has_tools:
             offered = self._client.tool_calls.offered(tools)
