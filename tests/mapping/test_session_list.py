@@ -17,7 +17,7 @@ from codex_acp.mapping.session import (
 )
 from codex_acp.wire.codec import plain
 
-PAGE = ListPage(archived=False, cursor=None, both=False)
+PAGE = ListPage(archived=False, cursor=None, then_archive=False)
 THREAD = {"id": "t1", "cwd": "/w", "name": None, "preview": "", "updatedAt": 5}
 
 
@@ -83,7 +83,7 @@ def test_the_archive_follows_behind_all_other_sessions_where_both_are_wanted() -
 @pytest.mark.parametrize("wanted", [None, "exclude", "only"])
 def test_one_of_them_has_codex_own_cursors(wanted: str | None) -> None:
     page = list_page(wanted, "archived:c")
-    assert page == ListPage(archived=wanted == "only", cursor="archived:c", both=False)
+    assert page == ListPage(archived=wanted == "only", cursor="archived:c", then_archive=False)
     assert (page.next("d"), page.next(None)) == ("d", None)
 
 

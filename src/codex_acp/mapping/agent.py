@@ -1,10 +1,10 @@
 """Answer ``initialize``: capabilities and logins of this agent; and introduce its client to Codex.
 
-All is plain JSON: the client waits for this answer first, and loading the models would make it wait
-half as long again (benchmarks/README.md). Params that are not `is_simple` are first decoded by the
-models, which read leniently and name a wrong field, and come here as the models write them. Both
-versions of ACP write ``auth/status`` of the unstable schema alike. Codex's handshake gets the list
-of notifications that this agent never needs.
+Messages are plain JSON here: every client waits for this answer first, and would wait half as long
+again for the import of the generated classes (benchmarks/README.md). Params that are not
+`is_simple` are decoded and encoded by these classes before: they read leniently and name a wrong
+field. Both versions of ACP write ``auth/status`` of the unstable schema alike. Codex is also told
+which notifications this agent never needs.
 
 Sources: ACP page "Authentication", ``AuthMethod``, ``AuthState`` and ``AuthAccount`` of ACP's
 schema; ``LoginAccountParams`` and ``GetAccountResponse`` of Codex's.
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 CHATGPT: Final = "chat-gpt"
-"""Codex's login in a browser. Clients know this id and the next two from OpenAI's adapter."""
+"""Codex's login in a browser. OpenAI's adapter has made this id and the next two known."""
 DEVICE_CODE: Final = "chat-gpt-device-code"
 """Codex's login on another device, where the person types a code."""
 API_KEY: Final = "api-key"
@@ -147,7 +147,7 @@ UNKNOWN: Final = AuthStatus("unknown")
 """Status while Codex does not answer."""
 NOT_REQUIRED: Final = AuthStatus("not_required")
 """Status while model calls go through a gateway of the client."""
-_KINDS: Final = {"amazonBedrock": "Amazon Bedrock", "gcp": "Google Cloud"}
+_ACCOUNT_NAMES: Final = {"amazonBedrock": "Amazon Bedrock", "gcp": "Google Cloud"}
 
 
 def auth_status(account: GetAccountResponse) -> AuthStatus:
@@ -166,7 +166,7 @@ def auth_status(account: GetAccountResponse) -> AuthStatus:
     if isinstance(who, models.ApiKeyAccount):
         return AuthStatus(state, "OpenAI API key", active=needed)
     kind = str(getattr(who, "type", "another account"))
-    return AuthStatus(state, visible(_KINDS.get(kind, kind)), active=True)
+    return AuthStatus(state, visible(_ACCOUNT_NAMES.get(kind, kind)), active=True)
 
 
 META_KEY: Final = "codex-acp-sdk"
@@ -214,7 +214,7 @@ EXTENSIONS: Final[dict[str, JsonValue]] = {
 }
 """``_meta`` of the answer to ``initialize``.
 
-``steering``: the agent has ``_session/steering``; the key is that of the agent that had it first.
+``steering``: the agent has ``_session/steering``; the first agent with this method has this key.
 ``schemas``: package → version from which the models were made: two sides that agree on a version of
 ACP may know different drafts of it.
 """
@@ -223,8 +223,8 @@ ACP may know different drafts of it.
 def capabilities_of(
     all_capabilities: Mapping[str, JsonValue], ways: LoginWays, own_meta: Mapping[str, JsonValue]
 ) -> dict[str, JsonValue]:
-    """Return the capabilities of either version for one client: without logins and providers if the
-    client may not change those of the process. ``own_meta`` is added under `META_KEY`."""
+    """Return the capabilities of either version for one client; without logins and providers if the
+    client may not change the process's own. ``own_meta`` is added under `META_KEY`."""
     capabilities = dict(all_capabilities)
     if not ways.offered:
         del capabilities["auth"], capabilities["providers"]
@@ -233,7 +233,8 @@ def capabilities_of(
 
 
 _HEADER_SAFE: Final = "[A-Za-z0-9._/-]{1,64}"
-"""Client names that fit an HTTP header: Codex sends the name with its requests to the model."""
+"""Regular expression of client names that fit an HTTP header: Codex sends it to the model server.
+"""
 
 
 def is_simple(params: JsonValue) -> bool:

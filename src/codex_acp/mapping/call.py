@@ -1,7 +1,6 @@
-"""Define an open tool call, and limit how much of its output is sent, and how often.
+"""Map the status of an item, define an open tool call, and limit how much of its output is sent.
 
-Owns how the status of an item becomes the status of a tool call. Must not know what
-kinds of items there are, but for `ToolItem`.
+Names the kinds of items in `ToolItem` alone.
 """
 
 from __future__ import annotations
@@ -49,9 +48,8 @@ def known_fields(**fields: object) -> dict[str, object] | None:
 
 
 def shown_status(status: str | None, phase: Phase) -> ShownStatus:
-    """Return the status to show for the ``status`` of an item, None if its type has no status.
-
-    No status of a tool call means declined, and version 1 has none for interrupted: a line says it.
+    """Return the status of a tool call. ``status`` is the status of the item, None if items of this
+    type have none. ACP has no status for declined, version 1 none for interrupted: a line says so.
     """
     if phase == "running":
         return ShownStatus("in_progress")
@@ -68,35 +66,35 @@ def shown_status(status: str | None, phase: Phase) -> ShownStatus:
     return ShownStatus("failed", f"Codex gives it the status {inline(status)}.")
 
 
-def cut_off_list(shown: Sequence[str]) -> str:
+def first_names(names: Sequence[str]) -> str:
     """Join the first names with commas; count the others."""
-    more = len(shown) - _NAMES_SHOWN
-    return ", ".join(shown[:_NAMES_SHOWN]) + (f" and {more} more" if more > 0 else "")
+    more = len(names) - _NAMES_SHOWN
+    return ", ".join(names[:_NAMES_SHOWN]) + (f" and {more} more" if more > 0 else "")
 
 
-# The output of a running tool call: its end as it grows, and all of it for the end.
+# The output of a running tool call: updates show its last part, the end of the call all of it.
 
 TAIL_LIMIT: Final = 64 * 1024
-"""Bytes (UTF-8) of the output's end that one update shows at most."""
+"""Bytes (UTF-8) of the last output that one update shows at most."""
 SHORT_TAIL: Final = 2 * 1024
-"""Bytes of the output's end that one update shows at least, if there are as many: 25 lines."""
+"""Bytes of the last output that one update shows at least, if there are as many: 25 lines."""
 WHOLE_LIMIT: Final = 1024 * 1024
-"""Bytes of the output's end that are kept, and shown when the tool call ends."""
+"""Bytes of the last output that are kept, and shown when the tool call ends."""
 INTERVAL: Final = 0.25
 """Seconds between two updates: more than four per second only make a client flicker."""
 EARNED_PER_BYTE: Final = 8
 """Bytes that may be sent for each byte of output."""
 FIRST_CREDIT: Final = 64 * 1024
-"""Bytes that may be sent without any output: so each update shows the whole of short output."""
+"""Bytes that may be sent at the start: so each update shows all output while it is short."""
 OVERHEAD_BYTES: Final = 512
-"""Bytes that an update counts besides the output; an update really has about half of them."""
+"""Bytes that are charged for an update besides the output: twice what it really has."""
 _PIECES_KEPT: Final = 1024
-"""Pieces of output that are kept apart; more are joined, so that tiny pieces cost no more."""
+"""Pieces of output that are kept apart; more are joined, because each piece takes memory."""
 
 
 @record
 class Budget:
-    """Limit on how many bytes are sent, and how often."""
+    """Limit on how many bytes are sent, and how often: output earns credit, updates spend it."""
 
     credit: int = FIRST_CREDIT
     """Bytes that may be sent."""
@@ -131,38 +129,36 @@ class RollingOutput:
     was_shown: bool = False
     """Whether an update has shown output."""
     _pieces: list[str] = field(default_factory=list)
-    _kept: int = 0
-    """Size of ``_pieces``."""
+    _kept_size: int = 0
+    """Size of ``_pieces``; up to twice `WHOLE_LIMIT`, so that they are seldom cut."""
     _characters: int = 0
     """Characters of all output, kept or not."""
 
     def add(self, text: str) -> None:
-        """Add output; drop what is no longer needed of its beginning."""
+        """Add output; drop the beginning of all output if too much is kept."""
         size = size_of_text(text)
         self.size += size
         self._characters += len(text)
-        self._kept += size
+        self._kept_size += size
         self._pieces.append(text)
         self.budget.earn(size)
         self.has_unsent = True
-        if self._kept > 2 * WHOLE_LIMIT or len(self._pieces) > _PIECES_KEPT:
+        if self._kept_size > 2 * WHOLE_LIMIT or len(self._pieces) > _PIECES_KEPT:
             text = "".join(self._pieces)
-            if self._kept > 2 * WHOLE_LIMIT:
+            if self._kept_size > 2 * WHOLE_LIMIT:
                 text = _last_part(text, WHOLE_LIMIT)
-            self._kept = size_of_text(text)
+            self._kept_size = size_of_text(text)
             self._pieces = [text]
 
     def due_at(self, now: float, size_above: int = 0) -> float | None:
-        """Return when the end of the output is to be sent; None: not before more output.
-
-        ``size_above`` is the size of the content that is sent with it.
-        """
+        """Return when to send the last output; None: not before more output. ``size_above`` is the
+        size of the content that is sent above the output."""
         if not self.has_unsent:
             return None
         return self.budget.due_at(OVERHEAD_BYTES + size_above + min(self.size, SHORT_TAIL), now)
 
     def take(self, now: float, size_above: int = 0) -> str:
-        """Return the end of the output, as long as the budget allows, and note that it was sent."""
+        """Return as much of the last output as the budget allows, and note that it was sent."""
         limit = min(TAIL_LIMIT, self.budget.credit - OVERHEAD_BYTES - size_above)
         text = _last_part("".join(self._pieces), limit)
         self.budget.spend(OVERHEAD_BYTES + size_above + size_of_text(text), now)
@@ -171,8 +167,8 @@ class RollingOutput:
         return _with_note(text, self._characters - len(text))
 
     def end(self, limit: int = TAIL_LIMIT) -> str:
-        """Return the last ``limit`` bytes of the output, outside of the budget, with a note about
-        the cut."""
+        """Return the last ``limit`` bytes of output, with a note about the cut; the budget does not
+        limit them."""
         text = _last_part("".join(self._pieces), limit)
         return _with_note(text, self._characters - len(text))
 
@@ -193,8 +189,8 @@ def size_of_text(text: str) -> int:
 
 
 def _last_part(text: str, limit: int) -> str:
-    """Return the last ``limit`` bytes of ``text``, from the start of a line if that drops at most
-    half of them."""
+    """Return the last ``limit`` bytes of ``text``. Begins at the start of a line, unless that would
+    drop more than half of these bytes."""
     if size_of_text(text) <= limit:
         return text
     raw = text[-limit:].encode("utf-8", "surrogatepass")[-limit:] if limit > 0 else b""
@@ -234,11 +230,11 @@ class OpenCall:
     output: RollingOutput = field(default_factory=RollingOutput)
     """Output of a command, or lines of progress of an MCP call."""
     pending: bool = False
-    """Whether the client has it as ``pending``, because of an open approval."""
+    """Whether the client shows the call as ``pending``, because of an open approval."""
     announced_input: object = None
     """Raw input of the announcement, if only an approval has announced the tool call."""
     was_asked: bool = False
-    """Whether the person was asked about it: the question may have replaced the content."""
+    """Whether the person was asked about the call: the question may have replaced its content."""
     looks: Looks = field(default_factory=dict)
     """Where the paths of an edit, or the directory of a command, led when the item started."""
     diff_budget: Budget = field(default_factory=Budget)
@@ -246,4 +242,4 @@ class OpenCall:
     unsent_diff_bytes: int = 0
     """Bytes of the diffs that were not sent yet; 0 if there are none."""
     above: Sequence[CallContent] = ()
-    """Content above the output, shortened: each update of the output repeats it."""
+    """Content above the output, shortened, because each update of the output repeats it."""

@@ -1,8 +1,8 @@
 """Define the slash commands of a session, read commands from prompts, and write their answers.
 
 Owns the names of commands, the texts of their answers, and the templates of prompts. A prompt of
-text alone (`simple_prompt`), as most first prompts are, goes to Codex before the models are loaded:
-ACP's params and Codex's are plain JSON there.
+text alone (`simple_prompt`), as most first prompts are, stays plain JSON on its way to Codex: the
+generated classes are imported later.
 Source: ACP page "Slash Commands"; Codex ``skills/list`` and the prompt files of its home.
 """
 
@@ -51,7 +51,7 @@ _SHARED: Final = tuple(
     for command in BUILT_IN
     if command.name != "logout"
 )
-"""Commands for clients that share one Codex: no client may log out all, or restart their servers.
+"""Commands for clients that share one Codex: none may log out the others or restart their servers.
 """
 PROMPTS_PREFIX: Final = "prompts:"
 """Prefix of the command of a user's prompt file, as in Codex's own terminal."""
@@ -68,11 +68,12 @@ Look at the project first. Then say, in plain words and no more than a page:
 Write only what you have seen here; leave out what does not apply.
 """
 _RESERVED: Final = frozenset(command.name for command in BUILT_IN)
-_COMMAND: Final = re.compile(r"/(\S+)(?:\s+(.*))?", re.DOTALL)
-_SKILL: Final = re.compile(r"(?<![\w$])\$([A-Za-z0-9][\w:-]*)")
-_PLACEHOLDER: Final = re.compile(r"\$(\$|[1-9]|[A-Za-z_][A-Za-z0-9_]*)")
-_ASSIGNMENT: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)", re.DOTALL)
-_FENCE: Final = "---"
+_COMMAND: Final = re.compile(r"/(\S+)(?:\s+(.*))?", re.DOTALL)  # /name arguments
+_SKILL: Final = re.compile(r"(?<![\w$])\$([A-Za-z0-9][\w:-]*)")  # $name
+_PLACEHOLDER: Final = re.compile(r"\$(\$|[1-9]|[A-Za-z_][A-Za-z0-9_]*)")  # $$, $1, $NAME
+_ASSIGNMENT: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)", re.DOTALL)  # NAME=value
+_FRONT_MATTER: Final = "---"
+"""Line before and after the front matter of a prompt file."""
 _DESCRIPTION_LIMIT: Final = 200
 """Characters of a description in the list of commands: clients show one line."""
 
@@ -93,7 +94,7 @@ def typed_command(text: str) -> TypedCommand | None:
 def built_in_name(name: str) -> str | None:
     """Return the built-in command that a name looks like (any case or width of letters), or None.
 
-    So no skill of a repository can look like a built-in command.
+    With this check no skill of a repository can pass for a built-in command.
     """
     folded = unicodedata.normalize("NFKC", name).casefold()
     return folded if folded in _RESERVED else None
@@ -151,11 +152,12 @@ def user_prompt(name: str, text: str) -> UserPrompt:
     lines = text.splitlines(keepends=True)
     fields: dict[str, str] = {}
     body = text
-    if lines and lines[0].strip() == _FENCE:
-        ends = [number for number, line in enumerate(lines[1:], 1) if line.strip() == _FENCE]
-        if ends:
-            body = "".join(lines[ends[0] + 1 :])
-            for line in lines[1 : ends[0]]:
+    if lines and lines[0].strip() == _FRONT_MATTER:
+        rest = enumerate(lines[1:], 1)
+        end = next((number for number, line in rest if line.strip() == _FRONT_MATTER), None)
+        if end is not None:
+            body = "".join(lines[end + 1 :])
+            for line in lines[1:end]:
                 key, colon, value = line.partition(":")
                 if colon:
                     fields[key.strip()] = value.strip().strip("\"'")
@@ -169,7 +171,7 @@ def user_prompt(name: str, text: str) -> UserPrompt:
 def filled_prompt(body: str, arguments: str) -> str:
     """Fill the placeholders of a prompt: ``$1`` to ``$9``, ``$ARGUMENTS``, ``$NAME``, ``$$``.
 
-    ``$NAME`` stays without an argument ``NAME=value``: it may be a variable of a shell.
+    ``$NAME`` stays if no argument is ``NAME=value``: it may be a variable of a shell.
     """
     import shlex  # here: the first turn must not wait for it
 
@@ -266,10 +268,11 @@ def setting_facts(options: Sequence[Option]) -> list[Fact]:
     facts = []
     for option in options:
         if option.switch:
-            value = "on" if option.current == option.values[1] else "off"
+            value = "on" if option.is_on else "off"
         else:
-            names = {c.value: c.name for c in reversed((*option.choices, *option.grouped))}
-            value = names.get(option.current, option.current)
+            choices = (*option.choices, *option.grouped)
+            names = (choice.name for choice in choices if choice.value == option.current)
+            value = next(names, option.current)
         facts.append(Fact(option.name, value))
     return facts
 
@@ -280,8 +283,8 @@ def account_fact(account: models.GetAccountResponse) -> Fact:
 
     who = account.account
     if who is None:
-        needed = "nobody is logged in" if account.requires_openai_auth else "none needed"
-        return Fact("Account", needed)
+        none = "nobody is logged in" if account.requires_openai_auth else "none needed"
+        return Fact("Account", none)
     if isinstance(who, models.ChatgptAccount):
         return Fact("Account", f"ChatGPT {who.plan_type}" + (f", {who.email}" if who.email else ""))
     if isinstance(who, models.ApiKeyAccount):
@@ -311,7 +314,7 @@ def span_words(minutes: int) -> str:
 
 def mcp_report(servers: Sequence[models.McpServerStatus], starting: Collection[str] = ()) -> str:
     """Return a line for each MCP server, with its state and tools; ``starting`` has the names of
-    those that still start."""
+    the servers that still start."""
     from codex_acp.codex.approvals.running_items import full_server_name
 
     if not servers:
@@ -337,12 +340,12 @@ def background_report(terminals: Sequence[models.ThreadBackgroundTerminal]) -> s
     return "\n".join(map(_terminal, terminals)) or "Nothing runs in the background."
 
 
-def stopped_report(ended: int, left: Sequence[models.ThreadBackgroundTerminal]) -> str:
-    """Return how many commands were ended, and a line for each command that was not."""
-    if not ended and not left:
+def stopped_report(ended: int, running: Sequence[models.ThreadBackgroundTerminal]) -> str:
+    """Return how many commands were ended, and a line for each command that could not be ended."""
+    if not ended and not running:
         return "Nothing runs in the background."
     lines = [f"{ended} background command{'s' * (ended != 1)} ended."]
-    lines += [f"{_terminal(terminal)}: it could not be ended" for terminal in left]
+    lines += [f"{_terminal(terminal)}: it could not be ended" for terminal in running]
     return "\n".join(lines)
 
 

@@ -1,9 +1,9 @@
 """Define the events of a session, which the mapping makes of Codex's notifications.
 
-A closed union. Each version of ACP has one total rendering of it (`mapping.v1`, `mapping.v2`), so
-that a new kind of event fails the type check in each. An event holds every fact; a version that
-has no field for a fact leaves it out. In a tool call, None means not given, and an empty list means
-empty. A `PermissionQuestion` asks whether one action may run; it belongs to no version either.
+`SessionEvent` is a closed union. Each version of ACP renders all of its kinds (`mapping.v1`,
+`mapping.v2`), so that a new kind fails the type check in each. An event holds every fact; a version
+that has no field for a fact leaves it out. In a tool call, None means not given, and an empty list
+means empty. A `PermissionQuestion` asks whether one action may run; it is for all versions, too.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ DERIVED: Final = "codex-acp:"
 
 
 def tool_call_id(item_id: str, part: str | None = None, child: str | None = None) -> str:
-    """Return the id of an item's tool call: no item of another thread, and no other part, has it.
+    """Return the id of an item's tool call, which no item of another thread and no part shares.
 
     An item of the session's own thread keeps its id. Items of a sub-agent, ``child``, and each
-    ``part`` of an item get a derived id. The model chooses item ids, so an item's id that begins
-    with `DERIVED` is derived, too: it cannot imitate a part or a sub-agent. The item's id stands
-    last and unchanged; colons in the other parts are escaped.
+    ``part`` of an item get a derived id. The model chooses item ids: an id that begins with
+    `DERIVED` gets another `DERIVED`, so that it cannot imitate a part or a sub-agent. The item's id
+    stands last and unchanged; colons in ``child`` and ``part`` are escaped.
     """
     if part is None and child is None and not item_id.startswith(DERIVED):
         return item_id
@@ -86,7 +86,7 @@ class ThoughtLine:
 
 @record
 class MessageRestarted:
-    """Start of a message that is sent again: the client discards the text that it has of it."""
+    """Start of a message that is sent again: the client discards the text that it has."""
 
     message_id: str
     thought: bool
@@ -105,7 +105,7 @@ class UserMessage:
 
 @record
 class PromptTaken:
-    """A prompt of the client that the session has accepted, with the id that it got."""
+    """A prompt of the client that the session has accepted, with the prompt's new id."""
 
     message_id: str
     content: Sequence[Block]
@@ -120,8 +120,8 @@ class Notice:
     """Text that is clear without ``details``; its invisible characters are escaped."""
     details: str | None = None
     optional: bool = False
-    """Whether a client without the capability ``notices`` does not get it, because it is about the
-    machine and not about the conversation."""
+    """Whether only clients with the capability ``notices`` get the notice: it is about the machine,
+    and not about the conversation."""
 
 
 # Tool calls.
@@ -159,7 +159,7 @@ class ToolCallAnnounced:
     """The tool's name for programs, where Codex gives one."""
     terminal: TerminalState | None = None
     stoppable: bool | None = None
-    """Whether the person can stop it, and the command in its terminal, without the whole turn."""
+    """Whether the person can stop the call, and the command in its terminal, but not the turn."""
 
 
 @record(kw_only=True)
@@ -356,7 +356,7 @@ def fields_set(call: ToolCallAnnounced | ToolCallChanged) -> dict[str, Any]:
 
 
 def continued_text(event: SessionEvent, earlier: SessionEvent) -> str | None:
-    """Return the text of ``event`` if it is the next piece of the ``earlier`` one's, else None."""
+    """Return the text of ``event`` if it continues the text of ``earlier``, else None."""
     if (
         isinstance(event, TextChunk | ThoughtChunk)
         and isinstance(earlier, TextChunk | ThoughtChunk)
@@ -377,7 +377,7 @@ def with_pieces(event: SessionEvent, pieces: list[str]) -> SessionEvent:
 def replaces(event: SessionEvent, earlier: SessionEvent) -> bool:
     """Return whether a change of a tool call sets every field that an ``earlier`` change set.
 
-    A change of a terminal never does: it adds to the earlier output.
+    A change of a terminal replaces nothing: it adds to the earlier output.
     """
     if not isinstance(event, ToolCallChanged) or not isinstance(earlier, ToolCallChanged):
         return False
@@ -400,8 +400,8 @@ def announcement(shown: ToolCallChanged, content: Sequence[CallContent]) -> Tool
 
 
 def question_ended(call_id: str, agreed: bool | None) -> ToolCallChanged:
-    """Return the end of a tool call that only stood for a question; ``agreed`` is None if nobody
-    answered."""
+    """Return the end of a tool call that was shown for a question alone; ``agreed`` is None if
+    nobody answered."""
     status: CallStatus = "cancelled" if agreed is None else "completed" if agreed else "failed"
     return ToolCallChanged(id=call_id, status=status)
 

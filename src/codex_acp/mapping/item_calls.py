@@ -17,7 +17,7 @@ from codex_acp.mapping import prompt as blocks
 from codex_acp.mapping.call import (
     UNFINISHED,
     ShownStatus,
-    cut_off_list,
+    first_names,
     known_fields,
     shown_status,
 )
@@ -49,10 +49,10 @@ if TYPE_CHECKING:
 def call_of(
     state: SessionState, item: ToolItem, phase: Phase, streamed: str | None = None
 ) -> ToolCallAnnounced:
-    """Return the tool call of an item.
+    """Return the tool call of an item; ``streamed`` is the output of a command that has none.
 
-    Reads only the inputs of ``state`` and the looks of open calls. Only an item that is over has
-    raw output: a later update could not remove it.
+    Reads only the inputs of ``state`` and the looks of open calls. Only an item that is over shows
+    raw output, because no later update could remove raw output.
     """
     shown = shown_status(None, phase)  # for the kinds of items without a status
     match item:
@@ -123,13 +123,13 @@ def _call(
 
 
 def looks_for_call(state: SessionState, call_id: str) -> Looks:
-    """Return the looks of this step and those of the item's start, which come first."""
+    """Return the looks of this step; a look from the start of the item takes precedence."""
     open_call = state.open_calls.get(call_id)
     return state.looks if open_call is None else {**state.looks, **open_call.looks}
 
 
 def looks_to_keep(item: ToolItem, looks: Looks) -> Looks:
-    """Return the looks to keep from an item's start: the item may change where its paths lead."""
+    """Return the looks of paths that may lead elsewhere once the item has begun to act."""
     kept: list[str] = []
     if isinstance(item, models.FileChangeThreadItem):
         moved = [change.path for change in item.changes if move_target(change) is not None]
@@ -146,14 +146,15 @@ def id_of(item: ToolItem) -> str:
 
 def status_of(item: models.ThreadItem) -> str | None:
     """Return the item's own status; None if its type has no status."""
-    status = item.wire().get("status") if isinstance(item, UnknownVariant) else None
-    status = getattr(item, "status", status)
+    if isinstance(item, UnknownVariant):
+        return text_at(item.wire(), "status")
+    status = getattr(item, "status", None)
     return status if isinstance(status, str) else None
 
 
 # Work with sub-agents.
 
-_TOOLS: Final = {
+_TOOL_TITLES: Final = {
     "spawnAgent": "Start a sub-agent",
     "sendInput": "Give input to",
     "sendMessage": "Send a message to",
@@ -166,7 +167,7 @@ _TOOLS: Final = {
 }
 """Tool of Codex → its title; "a sub-agent" follows, except after a tool in `_WITHOUT_RECEIVER`."""
 _WITHOUT_RECEIVER: Final = frozenset({"spawnAgent", "listAgents"})
-_STATES: Final = {
+_AGENT_STATES: Final = {
     "pendingInit": "starting",
     "running": "running",
     "interrupted": "interrupted",
@@ -186,8 +187,8 @@ _ACTIVITIES: Final = {
 def _agents_call(
     item: models.CollabAgentToolCallThreadItem | models.SubAgentActivityThreadItem, phase: Phase
 ) -> ToolCallAnnounced:
-    """Show a tool for sub-agents with its prompt and the states of the sub-agents, or a report on
-    one sub-agent."""
+    """Show a call of a sub-agent tool: the prompt and the states of the sub-agents. Or show a
+    report on one sub-agent."""
     raw_input = {"model": item.model, "reasoningEffort": item.reasoning_effort}
     if isinstance(item, models.SubAgentActivityThreadItem):
         activity = _ACTIVITIES.get(item.kind) or inline(item.kind)
@@ -205,13 +206,13 @@ def _agents_call(
         )
     content: list[CallContent] = [code_content(item.prompt)] if item.prompt else []
     states = [
-        f"- {inline(thread)}: {_STATES.get(state.status) or inline(state.status)}"
+        f"- {inline(thread)}: {_AGENT_STATES.get(state.status) or inline(state.status)}"
         + (f" ({inline(state.message)})" if state.message else "")
         for thread, state in item.agents_states.items()
     ]
     if states:
         content.append(TextBlock("\n".join(["Sub-agents:", *states])))
-    title = _TOOLS.get(item.tool)
+    title = _TOOL_TITLES.get(item.tool)
     if title is None:
         title = f"Sub-agents: {inline(item.tool)}"
     elif item.tool not in _WITHOUT_RECEIVER:
@@ -246,7 +247,7 @@ _UNQUOTED_LIMIT: Final = 16 * 1024
 def _command(
     item: models.CommandExecutionThreadItem, phase: Phase, state: SessionState, streamed: str | None
 ) -> ToolCallAnnounced:
-    """Show a command; ``streamed`` is its output if the item has none."""
+    """Show a command; `call_of` explains ``streamed``."""
     terminal, looks = state.features.shows_terminals, looks_for_call(state, tool_call_id(item.id))
     output = streamed if item.aggregated_output is None else item.aggregated_output
     shown = shown_status(item.status, phase)
@@ -283,8 +284,8 @@ def _command(
 def command_content(
     item: models.CommandExecutionThreadItem, *, terminal: bool = False, limit: int = CONTENT_LIMIT
 ) -> list[CallContent]:
-    """Return the content above the output: the terminal, or at most ``limit`` characters of the
-    command, unless the title is the command."""
+    """Return the content above the output: the terminal, or the command, cut after ``limit``
+    characters; nothing if the title is the whole command."""
     if terminal:
         return [TerminalContent(tool_call_id(item.id))]
     script = script_of(item.command)
@@ -294,7 +295,7 @@ def command_content(
 
 
 def script_of(command: str) -> str:
-    """Return the command without the shell that Codex runs it in (``/bin/bash -lc '…'``)."""
+    """Return the command without the shell (``/bin/bash -lc '…'``) that Codex puts around it."""
     shell = _SHELL_PREFIX.match(command)
     if shell is None:
         return command
@@ -330,15 +331,15 @@ def _reading_title(item: models.CommandExecutionThreadItem) -> str | None:
     read_actions = (each for each in actions if isinstance(each, models.ReadCommandAction))
     reads = list(dict.fromkeys(action.name for action in read_actions))
     if reads:
-        names = cut_off_list([inline(name, _NAME_LIMIT) for name in reads])
+        names = first_names([inline(name, _NAME_LIMIT) for name in reads])
         return f"Read {names}" if len(reads) == 1 else f"Read {len(reads)} files: {names}"
-    searches: dict[str, None] = {}
+    searches: dict[str, None] = {}  # each title once, in order
     for action in actions:
         path = getattr(action, "path", None)
         place = f" in {inline(path)}" if path else ""
         if isinstance(action, models.SearchCommandAction):
-            what = f" for {inline(action.query)}" if action.query else ""
-            searches[f"Search{what}{place}"] = None
+            query = f" for {inline(action.query)}" if action.query else ""
+            searches[f"Search{query}{place}"] = None
         else:
             searches[f"List files{place}"] = None
     return listed([*searches])
@@ -364,7 +365,7 @@ def file_change_call(
         item.id,
         shown_status(item.status, phase),
         changes_title(
-            changes, lambda path: shown_path(path.rsplit("/", 1)[-1] or path), cut_off_list
+            changes, lambda path: shown_path(path.rsplit("/", 1)[-1] or path), first_names
         ),
         [part for change in changes for part in change.content()],
         {"changes": [change.summary() for change in changes]},
@@ -380,10 +381,10 @@ def file_changes(item: models.FileChangeThreadItem, looks: Looks) -> list[Change
 
 
 def wanted_looks(params: object, roots: Collection[str]) -> Mapping[str, bool]:
-    """Return the paths to look at before ``params`` are shown → whether to read their texts.
+    """Return each path to look at before ``params`` are shown → whether to read the file's text.
 
-    ``params`` are an item, or the params of a notification. ``roots`` are the session's
-    directories.
+    ``params`` are an item, or the params of a notification. ``roots`` are the directories of the
+    session, which need no look.
     """
     match params:
         case models.ItemStartedNotification(item=models.CommandExecutionThreadItem(cwd=cwd)):
@@ -396,14 +397,15 @@ def wanted_looks(params: object, roots: Collection[str]) -> Mapping[str, bool]:
 
 
 def wanted_of_changes(changes: Sequence[models.FileUpdateChange]) -> dict[str, bool]:
-    """Return the paths of changes → whether to read their texts: a deletion contains the text."""
+    """Return each path of the changes → whether to read the file's text. A deletion brings the
+    text itself."""
     wanted = {
         change.path: not isinstance(change.kind, models.DeletePatchChangeKind) for change in changes
     }
     return wanted | dict.fromkeys(filter(None, map(move_target, changes)), True)
 
 
-# Calls of a tool of an MCP server, or of a tool that the program registered with Codex.
+# Calls of MCP tools, and of dynamic tools: those that a program registered with Codex.
 
 
 def _mcp_call(item: models.McpToolCallThreadItem, phase: Phase) -> ToolCallAnnounced:
@@ -438,7 +440,7 @@ def arguments_content(arguments: object, limit: int = CONTENT_LIMIT) -> list[Cal
 
 
 def _dynamic_call(item: models.DynamicToolCallThreadItem, phase: Phase) -> ToolCallAnnounced:
-    """Show a call of a tool that the program registered with Codex."""
+    """Show a call of a dynamic tool."""
     shown = shown_status(item.status, phase)
     if shown.status == "completed" and item.success is False:
         shown = ShownStatus("failed")
@@ -458,7 +460,7 @@ def _dynamic_call(item: models.DynamicToolCallThreadItem, phase: Phase) -> ToolC
 def _function_output(
     item: models.FunctionCallOutputThreadItem, shown: ShownStatus
 ) -> ToolCallAnnounced:
-    """Show an output that Codex keeps without its call."""
+    """Show the output of a function; Codex keeps no item for the call of the function."""
     if isinstance(item.output, str):
         content: list[CallContent] = [blocks.output_block(item.output)] if item.output else []
     else:
@@ -482,7 +484,7 @@ _IMAGE_TYPES: Final = {
 }
 """Start of an image in base64 → its type."""
 _REFERENCE_LIMIT: Final = 200
-"""Characters that are shown of an image's result that is no image data."""
+"""Characters of an image's result that are shown if the result is not an image in base64."""
 
 
 def _web_search(item: models.WebSearchThreadItem, shown: ShownStatus) -> ToolCallAnnounced:
@@ -493,14 +495,14 @@ def _web_search(item: models.WebSearchThreadItem, shown: ShownStatus) -> ToolCal
         case models.OpenPageWebSearchAction():
             title = f"Open {inline(action.url or item.query or 'a page')}"
         case models.FindInPageWebSearchAction():
-            page = inline(action.url or "the page")
-            title = f"Find {f'{inline(action.pattern)} ' if action.pattern else ''}in {page}"
+            pattern = f"{inline(action.pattern)} " if action.pattern else ""
+            title = f"Find {pattern}in {inline(action.url or 'the page')}"
         case (
             models.SearchWebSearchAction() | models.OtherWebSearchAction() | UnknownVariant() | None
         ):
             query = item.query
             if isinstance(action, models.SearchWebSearchAction):
-                query = ", ".join([action.query] if action.query else action.queries or [query])
+                query = action.query or ", ".join(action.queries or [query])
             title = f"Search the web: {inline(query)}" if query else "Search the web"
             kind = "search"
         case _:
@@ -527,9 +529,8 @@ def _web_search(item: models.WebSearchThreadItem, shown: ShownStatus) -> ToolCal
 def _image_generation(
     item: models.ImageGenerationThreadItem | models.FileIdImageGenerationThreadItem, phase: Phase
 ) -> ToolCallAnnounced:
-    """Show the generation of an image: the image, its file, or why there is none."""
-    # Since Codex 0.169 the result may be the id of a file.
-    if isinstance(item, models.FileIdImageGenerationThreadItem):
+    """Show the generation of an image: the image, its file, or why it was not generated."""
+    if isinstance(item, models.FileIdImageGenerationThreadItem):  # since Codex 0.169
         result = item.file_id
     else:
         result = item.result

@@ -102,7 +102,8 @@ def show_history_item(
     for event in show_end(state, item, live=False):
         if isinstance(event, TextChunk | ThoughtChunk | ThoughtLine):
             if event.message_id not in begun:
-                events.append(MessageRestarted(event.message_id, not isinstance(event, TextChunk)))
+                is_thought = not isinstance(event, TextChunk)
+                events.append(MessageRestarted(event.message_id, is_thought))
             begun.add(event.message_id)
         events.append(event)
     return events
@@ -143,11 +144,11 @@ def _review_mode(
 ) -> SessionEvents:
     """Show the subject of the review, and the review; each once.
 
-    Codex also sends the review as a message of the agent; the second of the two is not shown (see
-    `messages.agent_message_completed`).
+    Codex also sends the review as a message of the agent. The later one of item and message is not
+    shown (see `messages.agent_message_completed`).
     """
     if isinstance(item, models.EnteredReviewModeThreadItem):
-        # A suffix, because older servers give both items the turn's id.
+        # A suffix, because older versions of Codex give both items the turn's id.
         text = f"Review started: {inline(item.review)}\n\n"
         return messages.text_completed(state, f"{item.id}:entered", text)
     if any("".join(pieces) == item.review for pieces in state.sent_text.values()):

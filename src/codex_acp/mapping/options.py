@@ -277,6 +277,11 @@ class Option(NamedTuple):
     """Whether the option is written as a boolean; true is the second of its two choices."""
 
     @property
+    def is_on(self) -> bool:
+        """Whether a switch is true."""
+        return self.current == self.choices[1].value
+
+    @property
     def values(self) -> tuple[str, ...]:
         """The values of all choices."""
         return tuple(choice.value for choice in (*self.choices, *self.grouped))
@@ -405,7 +410,7 @@ def option_json(option: Option, id_key: str = "id", group_key: str = "group") ->
         "category": option.category,
     }
     if option.switch:
-        return written | {"type": "boolean", "currentValue": option.current == option.values[1]}
+        return written | {"type": "boolean", "currentValue": option.is_on}
     entries: list[JsonValue] = [_entry(choice, "value") for choice in option.choices]
     if option.grouped:
         own: list[JsonValue] = [_entry(choice, "value") for choice in option.grouped]

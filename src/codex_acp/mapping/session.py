@@ -129,12 +129,12 @@ def end_of_shown_turn(state: SessionState, turn: models.Turn) -> events.PromptEn
 
 
 def _without_older_error(state: SessionState, turn: models.Turn) -> models.Turn:
-    """Return a turn as completed if its only error is that of an older turn, which Codex never
-    began: Codex ends the next turn with it, whatever became of that one."""
-    older = turn.id not in state.turn_errors and turn.error in state.turn_errors.values()
-    if turn.status != "failed" or not older:
-        return turn
-    return turn.model_copy(update={"status": "completed", "error": None})
+    """Return ``turn``; as completed, if it failed with the error of an older turn alone. Codex ends
+    a turn with the error of a turn that it could not begin, even if the later turn went well."""
+    is_older = turn.id not in state.turn_errors and turn.error in state.turn_errors.values()
+    if turn.status == "failed" and is_older:
+        return turn.model_copy(update={"status": "completed", "error": None})
+    return turn
 
 
 def failure(error: models.TurnError | None) -> events.PromptEnd:
@@ -168,8 +168,8 @@ def failure(error: models.TurnError | None) -> events.PromptEnd:
 def error(state: SessionState, params: models.ErrorNotification) -> events.SessionEvents:
     """Map ``error``: keep a final error for the end of the turn, which may come without one.
 
-    An error after which Codex retries is shown once for each cause: only the number of the attempt
-    in the message changes.
+    An error after which Codex retries is shown once for each cause: its message counts the
+    attempts, so ``additionalDetails`` tell the cause.
     """
     turn_error = params.error
     if not params.will_retry:
@@ -214,8 +214,8 @@ def token_usage_updated(
 ) -> events.SessionEvents:
     """Map ``thread/tokenUsage/updated`` if the size of the context is known.
 
-    The tokens of the last request are those in the context; 0 means that the model server has not
-    counted them. The total is kept for `turn_usage`.
+    The context has the tokens of the last request; 0 means that the model server has not counted
+    them. The total is kept for `turn_usage`.
     """
     usage = params.token_usage
     before, state.total_usage = state.total_usage, usage.total
@@ -272,41 +272,44 @@ def rate_limits_updated(
     Changed limits are sent with the tokens in the context, once these are known. Codex leaves out
     unchanged fields, so a missing ``rateLimitReachedType`` does not mean that no limit is reached.
     """
-    limits = params.rate_limits
+    news = params.rate_limits
     shown: list[events.SessionEvent] = []
-    limit_id = limits.limit_id or "codex"
-    before = state.rate_limits.get(limit_id)
-    now = _updated_limit(before or events.RateLimit(limit_id), limits)
-    if now not in (before, events.RateLimit(limit_id)):
-        state.rate_limits[limit_id] = now
+    empty = events.RateLimit(news.limit_id or "codex")
+    known = state.rate_limits.get(empty.id, empty)
+    limit = _updated_limit(known, news)
+    if limit not in (known, empty):
+        state.rate_limits[limit.id] = limit
         if state.context_usage is not None:
             shown.append(_usage_changed(state, *state.context_usage))
-    reached = limits.rate_limit_reached_type
+    reached = news.rate_limit_reached_type
     if reached is None:
         return shown
     text = _REACHED.get(reached, f"A limit of this account is reached: {reached}")
-    if limits.limit_name:
-        text = f"{text} ({limits.limit_name})"
+    if news.limit_name:
+        text = f"{text} ({news.limit_name})"
     details = []
-    for window in (limits.primary, limits.secondary):
+    for window in (news.primary, news.secondary):
         if window is not None:
             minutes = window.window_duration_mins
             span = f" of {span_words(minutes)}" if minutes else ""
             details.append(f"{window.used_percent} %{span} used")
-    key = ("limit", reached, limits.limit_id)
+    key = ("limit", reached, news.limit_id)
     return [*shown, *notice_once(state, text, "warning", "\n".join(details) or None, key=key)]
 
 
 def _updated_limit(limit: events.RateLimit, news: models.RateLimitSnapshot) -> events.RateLimit:
     """Return a limit with the fields of ``news``; absent fields stay, except ``reached``."""
-    windows = [w for w in (news.primary, news.secondary) if w is not None]
+    windows = tuple(
+        (window.used_percent, window.window_duration_mins, window.resets_at)
+        for window in (news.primary, news.secondary)
+        if window is not None
+    )
     credit = news.credits
-    spans = ((w.used_percent, w.window_duration_mins, w.resets_at) for w in windows)
     return events.RateLimit(
         limit.id,
         news.limit_name or limit.name,
         limit.plan if news.plan_type is None else str(news.plan_type),
-        tuple(spans) if windows else limit.windows,
+        windows or limit.windows,
         limit.balance if credit is None else credit.balance,
         limit.unlimited if credit is None else credit.unlimited,
         news.rate_limit_reached_type and str(news.rate_limit_reached_type),
@@ -421,7 +424,7 @@ MAX_TITLE: Final = 120
 SOURCES: Final[tuple[JsonValue, ...]] = ("cli", "vscode", "exec", "appServer")
 """Sources of threads that a person began, in any program: not those of sub-agents."""
 ARCHIVE: Final = "archived:"
-"""Prefix of a cursor in the archive, if the list has the archive after all other sessions."""
+"""Prefix of the client's cursor in the archive, if the list has all other sessions before it."""
 ARCHIVE_FOLDER: Final = "archived_sessions"
 """Folder of Codex's home with the archived threads: no field of a thread says that it is archived.
 """
@@ -434,27 +437,27 @@ class ListPage(NamedTuple):
     """Whether the page is one of the archive."""
     cursor: str | None
     """Codex's cursor."""
-    both: bool
-    """Whether the archive follows after the last page of the other threads."""
+    then_archive: bool
+    """Whether the list has the archive after the last page of the other threads."""
 
     def next(self, cursor: str | None) -> str | None:
         """Return the client's cursor for the next page; ``cursor`` is Codex's. None: last page."""
-        if self.both and self.archived:
+        if not self.then_archive:
+            return cursor
+        if self.archived:
             return None if cursor is None else ARCHIVE + cursor
-        return ARCHIVE if self.both and cursor is None else cursor
+        return ARCHIVE if cursor is None else cursor
 
 
 def list_page(archived: str | None, cursor: str | None) -> ListPage | None:
     """Return the page for the filter ``archived`` and the client's cursor; None: unknown filter."""
-    if archived is None or archived == "exclude":
-        return ListPage(archived=False, cursor=cursor, both=False)
-    if archived == "only":
-        return ListPage(archived=True, cursor=cursor, both=False)
+    if archived in (None, "exclude", "only"):
+        return ListPage(archived == "only", cursor, then_archive=False)
     if archived != "include":
         return None
     if cursor is None or not cursor.startswith(ARCHIVE):
-        return ListPage(archived=False, cursor=cursor, both=True)
-    return ListPage(archived=True, cursor=cursor.removeprefix(ARCHIVE) or None, both=True)
+        return ListPage(archived=False, cursor=cursor, then_archive=True)
+    return ListPage(archived=True, cursor=cursor.removeprefix(ARCHIVE) or None, then_archive=True)
 
 
 def list_params(cwd: str | None, page: ListPage) -> dict[str, JsonValue]:

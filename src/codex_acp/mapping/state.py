@@ -2,7 +2,7 @@
 
 Only the functions of the mapping change it, in place. The same notifications at the same times in
 the same order always give the same state and the same updates. Codex streams an item's text as
-deltas and then sends the whole item, which counts: `left_to_send` returns the difference.
+deltas and then sends the whole text, which is the valid one: `left_to_send` returns the difference.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class SessionState:
     """One session's memory. The first four fields are inputs: the caller sets them."""
 
     features: ClientFeatures = field(default_factory=ClientFeatures)
-    """Features of the client beyond the baseline."""
+    """Features that ACP leaves to the client."""
     now: float = 0.0
     """Seconds of a monotonic clock, set before each step."""
     roots: Mapping[str, str] = field(default_factory=dict)
@@ -61,7 +61,7 @@ class SessionState:
     notices: LastOnes[tuple[str | None, ...], None] = field(
         default_factory=partial(LastOnes, MAX_NOTICES)
     )
-    """Notices that `mapping.messages` does not repeat, oldest first."""
+    """Keys of the notices that `mapping.messages` does not repeat, oldest first."""
     review_text: str | None = None
     """The review that was shown last in this turn; Codex sends it as a message, too."""
     total_usage: models.TokenUsageBreakdown | None = None
@@ -84,8 +84,8 @@ class SessionState:
     """Ids of tool calls that were cancelled alone or with their turn; cleared when the next turn
     ends."""
     shadowed: set[str] = field(default_factory=set)
-    """Ids of tool calls with an open question that another item has, too; cleared when the turn
-    ends."""
+    """Ids of tool calls with an open question, if an item with another action has taken the id;
+    cleared when the turn ends."""
     background: dict[str, models.CommandExecutionThreadItem] = field(default_factory=dict)
     """Tool call id → a command that runs on after its turn."""
     sub_agents: dict[str, SubAgent] = field(default_factory=dict)
@@ -127,7 +127,7 @@ class SubAgent:
 MAX_PIECES: Final = 1024
 """Pieces of a text that are kept apart; an object for a piece is ten times as large as its text."""
 JOINED_PER_PIECE: Final = 64
-"""Joined characters that allow one more piece: so joining costs the same per piece of any text."""
+"""Characters of the joined text that allow one more piece: so a long text is joined less often."""
 
 
 @record
@@ -143,7 +143,7 @@ class SentThought:
 
 
 def add_piece(pieces: list[str], piece: str) -> None:
-    """Add a sent piece; join the pieces if there are too many."""
+    """Add a sent piece; join the pieces if there are too many. The first may be a joined text."""
     if len(pieces) >= MAX_PIECES and len(pieces) >= len(pieces[0]) // JOINED_PER_PIECE:
         pieces[:] = ("".join(pieces),)
     pieces.append(piece)
@@ -152,9 +152,9 @@ def add_piece(pieces: list[str], piece: str) -> None:
 def left_to_send(pieces: list[str], item_id: str, whole: str) -> tuple[str, str] | None:
     """Return the message id and the text to send after ``pieces``; None if nothing is missing.
 
-    A ``whole`` text that does not continue the sent text becomes another message. If it differs in
-    blank space only, or is a part of the sent text from its start, nothing is missing. Afterwards
-    ``pieces`` are the whole, so that it is never sent twice.
+    A ``whole`` text that does not continue the sent text becomes another message. Nothing is
+    missing if the sent text begins with ``whole``, or if they differ in blank space only.
+    Afterwards ``pieces`` hold ``whole``, so that it is never sent twice.
     """
     sent = "".join(pieces)
     pieces[:] = (whole,)

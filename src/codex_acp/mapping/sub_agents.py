@@ -1,7 +1,7 @@
 """Find the sub-agents that an item names, and show their work in the client.
 
-Reads plain JSON, before an item is decoded or shown: only who subscribes to a sub-agent at once
-gets all of its notifications.
+Reads plain JSON, before an item is decoded or shown: the adapter must subscribe to a sub-agent at
+once to get all of its notifications.
 Source: Codex schema ``CollabAgentToolCallThreadItem``, ``SubAgentActivityThreadItem``.
 """
 
@@ -47,15 +47,14 @@ _ROOT: Final = "root"
 
 
 def agents_named_by(thread_id: str, item: JsonValue) -> Iterator[SubAgent]:
-    """Yield the sub-agents that an item of the thread names, with what it says about them."""
+    """Yield the sub-agents that an item of the thread names, with the facts that the item tells."""
     if not isinstance(item, dict):
         return
     call_id, kind = tool_call_id(text_at(item, "id") or ""), item.get("type")
     if kind == "collabAgentToolCall":
         receivers = item.get("receiverThreadIds")
-        started = item.get("tool") == "spawnAgent"
-        task, description = text_at(item, "prompt") if started else None, None
-        if task:
+        started, description = item.get("tool") == "spawnAgent", None
+        if started and (task := text_at(item, "prompt")):
             description = shortened(visible(task, multiline=True), DESCRIPTION_LIMIT)
         for receiver in receivers if isinstance(receivers, list) else ():
             if isinstance(receiver, str) and receiver:
@@ -91,7 +90,7 @@ _ENDINGS: Final = {"failed": "failed", "cancelled": "cancelled", "in_progress": 
 
 
 class SubAgentNotes:
-    """The lines of one tool call, about the sub-agent that it started and the agents below."""
+    """The lines of one tool call, about the sub-agent that the call started and those below it."""
 
     def __init__(self, call_id: str) -> None:
         self._call_id = call_id
@@ -107,7 +106,7 @@ class SubAgentNotes:
             self._above = list(event.content or self._above)
 
     def add_item(self, agent: SubAgent, item: ThreadItem, features: ClientFeatures) -> bool:
-        """Add lines about an item of a sub-agent that has ended; return whether there are any."""
+        """Add lines about an ended item of a sub-agent; return whether the item gave any line."""
         added = False
         for event in show_history_item(SessionState(features), item, turn_running=False):
             if isinstance(event, ToolCallAnnounced):

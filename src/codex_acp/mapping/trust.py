@@ -59,16 +59,17 @@ def programs_question(
 
     The kind is ``other``, which no policy permits by itself.
     """
+    # A program without a key stands for a whole file, which can name any program.
     names = ", ".join(_code(program.value if program.key else program.file) for program in programs)
     title = f"Let git run what {_code(directory)} brings, outside of the sandbox: {names}"
+    if len(title) > TITLE_LIMIT:
+        return None
     lines = [
         f"- {_code(program.key)} in {_code(program.file)}: {_code(program.value)}"
         if program.key
         else f"- {_code(program.file)} can name any program: {visible(program.value)}"
         for program in programs
     ]
-    if len(title) > TITLE_LIMIT:
-        return None
     content = [
         TextBlock(
             "Codex looks at this directory with git, outside of any sandbox. The configuration "
@@ -103,7 +104,7 @@ def programs_question(
 
 
 def programs_refused(directory: str, root: str, programs: Sequence[GitProgram]) -> str:
-    """Return the error that a session in ``directory`` is refused with, and how to change that."""
+    """Return the error of a session that is refused in ``directory``, and how to change that."""
     how = f'set the option "Trust this directory", or start the agent with --trust {visible(root)}'
     return git_programs_refusal(directory, programs, how)
 

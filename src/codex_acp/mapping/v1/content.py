@@ -37,7 +37,7 @@ def content_of(content: Sequence[blocks.CallContent]) -> list[models.ToolCallCon
 
 
 def _diff(diff: blocks.FileDiff) -> Iterator[models.ToolCallContent]:
-    """Yield one diff if the whole texts are known, else a diff for each hunk, or a text."""
+    """Yield one diff if both texts of the file are known, else a diff for each hunk, or a text."""
     before, after = diff.before, diff.after
     match diff.operation:
         case "add":

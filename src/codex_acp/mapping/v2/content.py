@@ -72,35 +72,37 @@ _NO_NEWLINE: Final = "\\ No newline at end of file\n"
 
 def git_patch(diff: FileDiff) -> str | None:
     """Return the patch; None if its hunks are not known, or if nothing changes."""
-    old, new = _quoted(diff.moved_from or diff.path), _quoted(diff.path)
-    head = f"diff --git {old} {new}\n"
+    old_name, name = _quoted(diff.moved_from or diff.path), _quoted(diff.path)
+    head = f"diff --git {old_name} {name}\n"
     match diff.operation:
         case "add":
-            return f"{head}new file mode 100644\n{_whole(diff, '/dev/null', new)}"
+            return f"{head}new file mode 100644\n{_whole(diff, '/dev/null', name)}"
         case "delete":
-            return f"{head}deleted file mode 100644\n{_whole(diff, old, '/dev/null')}"
+            return f"{head}deleted file mode 100644\n{_whole(diff, old_name, '/dev/null')}"
         case "modify" if diff.patch is None and diff.after is not None:
-            return f"{head}{_whole(diff, old, new)}"
+            return f"{head}{_whole(diff, old_name, name)}"
         case "modify" | "move":
-            rename = "" if diff.moved_from is None else f"rename from {old}\nrename to {new}\n"
+            moved = diff.moved_from is not None
+            rename = f"rename from {old_name}\nrename to {name}\n" if moved else ""
             if not diff.patch:
                 return f"{head}{rename}" if rename else None
             end = "" if diff.patch.endswith("\n") else "\n"
-            return f"{head}{rename}--- {old}\n+++ {new}\n{diff.patch}{end}"
+            return f"{head}{rename}--- {old_name}\n+++ {name}\n{diff.patch}{end}"
         case _:
             assert_never(diff.operation)
 
 
-def _whole(diff: FileDiff, old: str, new: str) -> str:
+def _whole(diff: FileDiff, old_name: str, name: str) -> str:
     """Return one hunk that replaces the whole old text by the new text; "" if both are empty."""
     before, after = _lines("-", diff.before or ""), _lines("+", diff.after or "")
     if not (before or after):
         return ""
-    head = f"--- {old}\n+++ {new}\n@@ -{_span(before)} +{_span(after)} @@\n"
+    head = f"--- {old_name}\n+++ {name}\n@@ -{_span(before)} +{_span(after)} @@\n"
     return f"{head}{''.join(before)}{''.join(after)}"
 
 
 def _quoted(name: str) -> str:
+    """Return the name of a file as git writes it: in quotation marks if it has odd characters."""
     if _PLAIN_NAME.fullmatch(name):
         return name
     escaped = name.replace("\\", "\\\\").replace('"', '\\"')
@@ -122,6 +124,7 @@ def _lines(sign: str, text: str) -> list[str]:
 
 
 def _span(lines: list[str]) -> str:
+    """Return the range of all ``lines`` in the header of a hunk."""
     if not lines:
         return "0,0"
     count = len(lines) - (lines[-1] == _NO_NEWLINE)
