@@ -63,9 +63,10 @@ class ConnectedAgent:
         versions: Collection[int],
     ) -> None:
         self._request = request
-        self.side = self._client = ClientOfBothVersions(
+        self._client = ClientOfBothVersions(
             acp_connection(link, name="the agent"), requests, notifications, versions
         )
+        self.side = self._client  # in public with the type of any client
         self._stack = AsyncExitStack()
 
     def __repr__(self) -> str:

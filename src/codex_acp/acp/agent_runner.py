@@ -338,7 +338,7 @@ class _Agent:
         return run
 
     def _closing(self, handler: Callable[[Any], Awaitable[Any]]) -> Callable[[Any], Awaitable[Any]]:
-        """Wrap the program's handler that closes a session: cancel the turn and refuse others."""
+        """Wrap the program's handler that closes a session: cancel the turn, refuse later ones."""
 
         async def run(request: Any) -> Any:
             session_id = request.session_id

@@ -66,6 +66,7 @@ class AgentSide(EitherAgentSide, ClientCalls):
     ) -> None:
         v1: AnyHandlers | None = None
         if requests is not None and notifications is not None:
-            both = (unstable, unstable_notifications)
-            v1 = AnyHandlers(requests, notifications, *both, quick, extensions)
+            v1 = AnyHandlers(
+                requests, notifications, unstable, unstable_notifications, quick, extensions
+            )
         super().__init__(connection, v1, v2, on_invalid_notification)

@@ -1,8 +1,8 @@
 """Call an agent of version 2 of ACP with the calls of version 1, which programs are written for.
 
 Owns the pairs of calls, the agent's questions, and the end of each prompt: an agent of version 2
-answers a prompt as soon as it has taken it, and later reports that the session is idle. Must not
-know what a program does with a session. Loaded only for an agent of version 2.
+answers ``session/prompt`` at once, and reports later that the session is idle. Must not know what a
+program does with a session. Loaded only for an agent of version 2.
 Source: https://agentclientprotocol.com/protocol/v2/prompt-lifecycle
 """
 
@@ -54,17 +54,14 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-
 STOP_REASONS = ("end_turn", "max_tokens", "max_turn_requests", "refusal", "cancelled")
 """The stop reasons of version 1."""
-
-
 MAX_USER_MESSAGES: Final = 16
-"""Ids of user messages that are kept until the agent has answered which one is the prompt."""
+"""Ids of user messages that are kept until the agent has told which message is the prompt."""
 
 
 class _PromptTurn:
-    """One prompt until its end. An earlier prompt of the session may still run when it is sent."""
+    """One prompt until its end. An earlier prompt of the session may still run at its start."""
 
     def __init__(self, prompt: object) -> None:
         self._prompt = prompt
@@ -101,14 +98,14 @@ class _PromptTurn:
             self._end_if_idle()
 
     def echoes(self, update: v2.SessionUpdate) -> bool:
-        """Return whether the update only repeats the prompt."""
-        if isinstance(update, v2.UserMessageSessionUpdate | v2.UserMessageChunkSessionUpdate):
-            if self._message_id is not None:
-                return update.message_id == self._message_id
-            return isinstance(update, v2.UserMessageSessionUpdate) and (
-                plain(update.content) == self._prompt
-            )
-        return False
+        """Return whether the update only repeats the prompt: by its id, before the agent has
+        answered by its content."""
+        if not isinstance(update, v2.UserMessageSessionUpdate | v2.UserMessageChunkSessionUpdate):
+            return False
+        if self._message_id is not None:
+            return update.message_id == self._message_id
+        is_whole = isinstance(update, v2.UserMessageSessionUpdate)
+        return is_whole and plain(update.content) == self._prompt
 
     def set_message_id(self, message_id: str) -> None:
         """Note the id that the agent gave the prompt when it took it."""
@@ -128,7 +125,7 @@ class _PromptTurn:
         """End the turn with an error."""
         if not self._end.done():
             self._end.set_exception(error)
-            self._end.exception()  # or asyncio logs it if session/prompt failed: nobody awaits
+            self._end.exception()  # else asyncio logs it if nobody awaits `end`
 
     async def end(self) -> v1.PromptResponse:
         """Wait for the end of the turn. Raises ErrorReply if the turn failed."""
@@ -256,7 +253,7 @@ class V2AgentAsV1:
     async def _resume(
         self, request: v1.LoadSessionRequest | v1.ResumeSessionRequest, replay: dict[str, Any]
     ) -> dict[str, Any]:
-        """Resume a session; return the result of version 1. ``replay`` is added to the params."""
+        """Resume a session; return the result of version 1. ``replay`` are params to add."""
         params = {"sessionId": request.session_id, **_opening_params(request), **replay}
         response = await self._side.v2.session_resume(
             v2.ResumeSessionRequest.model_validate(params)
@@ -264,8 +261,8 @@ class V2AgentAsV1:
         return self._opened_session(request.session_id, response)
 
     def _opened_session(self, session_id: str, response: WireModel) -> dict[str, Any]:
-        """Convert the answer to an opening. In version 1 commands are an update of an open session:
-        the program gets them after it has the result."""
+        """Convert the answer to an opening. Commands are an update in version 1, which the program
+        gets after the result, when it knows the session."""
         result: dict[str, Any] = plain(response)
         if "availableCommands" in result:
             commands = convert_each(command, result.pop("availableCommands"))
@@ -305,7 +302,7 @@ class V2AgentAsV1:
             return await turn.end()
         except ErrorReply as error:
             if error.code == REQUEST_CANCELLED and turn.was_cancelled:
-                return v1.PromptResponse(stop_reason="cancelled")  # before the agent took it
+                return v1.PromptResponse(stop_reason="cancelled")  # before the agent accepted it
             raise
         finally:
             turns.remove(turn)

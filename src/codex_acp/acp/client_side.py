@@ -134,7 +134,7 @@ class ClientSide(Side, AgentCalls):
 
     def _with_readable_content(self, params: JsonObject) -> JsonObject:
         """Return ``params`` with content that does not fit the schema as text."""
-        subject = params.get("subject")
+        subject = params.get("subject")  # has the tool call in version 2
         if isinstance(subject, dict) and isinstance(subject.get("toolCall"), dict):
             return {**params, "subject": self._with_readable_content(subject)}
         call = params.get("toolCall")
@@ -146,7 +146,7 @@ class ClientSide(Side, AgentCalls):
         return {**params, "toolCall": call}
 
     def _readable(self, piece: JsonValue) -> JsonValue:
-        """Return a piece of content, as text if the schema does not know it."""
+        """Return a piece of content, as text if the schema does not know it or its block."""
         from codex_acp.wire.model import UnknownVariant
 
         try:

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from codex_acp.wire.registry import MethodInfo, ModelRegistry
 
     QuickHandler: TypeAlias = Callable[[JsonValue], Callable[[], Awaitable[EncodedJson]] | None]
+    """Gets raw params; returns the function that answers, None to have the typed handler answer."""
     ExtensionHandler: TypeAlias = Callable[[JsonValue], Awaitable[JsonValue]]
     RequestHandler: TypeAlias = Callable[[Any], Awaitable[object]]
     NotificationHandler: TypeAlias = Callable[[Any], None]
@@ -130,10 +131,9 @@ def dialects(
     def maker(
         version: int, handlers: AnyHandlers | V2 | Callable[[], AnyHandlers | V2]
     ) -> Callable[[], Dialect]:
-        """Return the function that returns the dialect of one version."""
         if isinstance(handlers, tuple):
-            made = dialect(version, side, AnyHandlers(*handlers))
-            return lambda: made
+            made_now = dialect(version, side, AnyHandlers(*handlers))
+            return lambda: made_now
         return lambda: dialect(version, side, AnyHandlers(*handlers()))
 
     given = {version: handlers for version, handlers in ((1, v1), (2, v2)) if handlers is not None}
@@ -151,12 +151,12 @@ def dialect(version: int, side: SideName, handlers: AnyHandlers) -> Dialect:
     peer_requests, peer_notifications = from_peer
     is_stable = handlers.unstable is None and handlers.unstable_notifications is None
     unstable_requests = handlers.unstable or {}
-    unstable_notes = handlers.unstable_notifications or {}
+    unstable_notifications = handlers.unstable_notifications or {}
     check_rows("request", handlers.requests, peer_requests)
     check_rows("notification", handlers.notifications, peer_notifications)
     check_known("unstable request", unstable_requests, methods_of(peer_requests, unstable=True))
-    known_notes = methods_of(peer_notifications, unstable=True)
-    check_known("unstable notification", unstable_notes, known_notes)
+    known = methods_of(peer_notifications, unstable=True)
+    check_known("unstable notification", unstable_notifications, known)
     check_known("quick", handlers.quick or {}, peer_requests)
     wrong = [method for method in (handlers.extensions or {}) if not method.startswith("_")]
     if wrong:
@@ -172,7 +172,7 @@ def dialect(version: int, side: SideName, handlers: AnyHandlers) -> Dialect:
         peer_notifications,
         {**to_peer[0], **to_peer[1]},
         {**handlers.requests, **unstable_requests},
-        {**handlers.notifications, **unstable_notes},
+        {**handlers.notifications, **unstable_notifications},
         handlers.quick or {},
         handlers.extensions or {},
         is_stable,
@@ -196,7 +196,8 @@ def _unstable_names(tree: str) -> ModuleType:
 
 
 def _collect_unstable(value: Any, names: ModuleType, found: list[str]) -> None:
-    """Add the unstable models and fields of ``value`` to ``found``; skip models without any."""
+    """Add the unstable models and fields of ``value`` to ``found``. Looks only into models that the
+    generator lists as containing some."""
     name = value.__class__.__name__
     if name in names.TYPES:
         found.append(name)

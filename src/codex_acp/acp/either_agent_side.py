@@ -76,9 +76,9 @@ class EitherAgentSide(Side):
             super().on_request(request, responder)
 
     def _check_repeated(self, current: int, chosen: int) -> None:
-        """Raise RpcError if ``initialize`` may not be sent again: in version 1 never, later until
-        the first other request, but not while an `initialize` runs. ``current`` is the version of
-        the first request, ``chosen`` that of the repeated request."""
+        """Raise RpcError unless ``initialize`` may be repeated: in version 2, before any other
+        request, and while no ``initialize`` runs. ``current`` is the version of the first request,
+        ``chosen`` the version of the repeated request."""
         if current == 1 or self._is_in_use or not self._initialized:
             again = "before any other request" if current > 1 else "once per connection"
             raise RpcError(INVALID_REQUEST, f"initialize was sent before; it is allowed {again}")
@@ -125,7 +125,8 @@ class EitherAgentSide(Side):
                 chosen = f"but {self._version} was chosen for it"
                 raise MisuseError(f"initialize answered version {answered}, {chosen}")
         except BaseException:
-            self._version = None if is_first else self._version
+            if is_first:
+                self._version = None
             self._initialized = not is_first
             raise
         self._initialized = True

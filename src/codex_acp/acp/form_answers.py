@@ -189,13 +189,13 @@ def misfit(field: Field, value: object) -> str | None:
         return "is of a kind that is not known here"
     match field["type"]:
         case "string":
-            return _string(field, value)
+            return _misfit_of_text(field, value)
         case "integer" | "number":
-            return _number(field, value)
+            return _misfit_of_number(field, value)
         case "boolean":
             return None if isinstance(value, bool) else "must be true or false"
         case "array":
-            return _array(field, value)
+            return _misfit_of_list(field, value)
         case _:
             assert_never(field["type"])
 
@@ -219,7 +219,7 @@ def _is_known(field: Field) -> bool:
     return field.get("type") in ("string", "integer", "number", "boolean", "array")
 
 
-def _string(field: Field, value: object) -> str | None:
+def _misfit_of_text(field: Field, value: object) -> str | None:
     """Return the rule that a text breaks. Lengths are in code points, as in JSON Schema."""
     has_choices = field.get("enum") is not None or field.get("oneOf") is not None
     shortest, longest = field.get("minLength"), field.get("maxLength")
@@ -237,7 +237,7 @@ def _string(field: Field, value: object) -> str | None:
     return None if text_format is None else misses_format(value, text_format)
 
 
-def _number(field: Field, value: object) -> str | None:
+def _misfit_of_number(field: Field, value: object) -> str | None:
     low, high = field.get("minimum"), field.get("maximum")
     if isinstance(value, bool) or not isinstance(value, int | float):
         return "must be a number"
@@ -267,7 +267,7 @@ def _is_finite(value: float) -> bool:
         return False
 
 
-def _array(field: Field, value: object) -> str | None:
+def _misfit_of_list(field: Field, value: object) -> str | None:
     fewest, most = field.get("minItems"), field.get("maxItems")
     if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
         return "must be a list of its choices"
@@ -283,7 +283,7 @@ def _array(field: Field, value: object) -> str | None:
 
 
 _ATOM: Final = r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+"
-_LABEL: Final = r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
+_LABEL: Final = r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?"  # of a domain, between two dots
 _EMAIL: Final = re.compile(rf"(?P<local>{_ATOM}(?:\.{_ATOM})*)@{_LABEL}(?:\.{_LABEL})*")
 _MAX_LOCAL: Final = 64
 """Characters before the @, by RFC 5321."""

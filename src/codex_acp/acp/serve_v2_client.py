@@ -1,7 +1,7 @@
 """Serve a client of version 2 of ACP with an agent that is written in version 1. See `run_agent`.
 
-Owns which handler of version 1 answers which request, how its result is converted, and of each
-session its state and the order of its prompts: one prompt runs, the others wait.
+Owns which handler of version 1 answers which request, how results are converted, and the state of
+each session with the order of its prompts: one prompt runs, the others wait.
 """
 
 from __future__ import annotations
@@ -178,8 +178,8 @@ class V1AgentAsV2:
         return v2.ListSessionsResponse.model_validate(result)
 
     async def _resume(self, request: v2.ResumeSessionRequest) -> v2.ResumeSessionResponse:
-        """Load or resume the session, whichever the agent offers and fits ``replayFrom`` better. An
-        agent that offers neither can resume an open session alone."""
+        """Load or resume the session: of the two methods that the agent offers, the one that fits
+        ``replayFrom`` better. If the agent offers neither, only an open session can be resumed."""
         wants_history = request.replay_from is not None
         if wants_history and not isinstance(request.replay_from, v2.StartReplayFrom):
             raise RpcError(INVALID_PARAMS, "replayFrom: history is told from the start only")
@@ -196,7 +196,7 @@ class V1AgentAsV2:
                 result = await self._handle(offered[0], _opening_params(request))
             finally:
                 session.is_muted = False
-            session = self._any_session(request.session_id)  # it may be forgotten meanwhile
+            session = self._any_session(request.session_id)  # a delete may have removed it
             session.is_open = True
         session.send_state()
         return v2.ResumeSessionResponse.model_validate(session_result(result))
@@ -300,7 +300,7 @@ class _Session:
 
     async def start_prompt(self, content: list[Json], run: Callable[[], Awaitable[Any]]) -> str:
         """Wait for the earlier prompts, then call ``run`` in a task; return the message's id.
-        Raises RpcError -32800 if cancelled while it waits."""
+        Raises RpcError -32800 if the prompt is cancelled while it waits."""
         waiting = anyio.CancelScope()
         self._waiting.append(waiting)
         try:
@@ -317,7 +317,7 @@ class _Session:
         return message_id
 
     async def _run(self, run: Callable[[], Awaitable[Any]]) -> None:
-        """Run a prompt; send how it ended with the idle state."""
+        """Run a prompt; then send the idle state with the end of the prompt."""
         end: Json = {"stopReason": "cancelled"}
         try:
             with anyio.CancelScope() as self._run_scope:

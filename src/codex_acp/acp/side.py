@@ -105,8 +105,8 @@ class Side:
     A context manager that starts the connection and, at the end, closes it: handlers that still
     run are cancelled, their requests answered -32800, and calls in flight raise TransportError.
 
-    ``dialects`` has, for each version of ACP that the side has handlers for, a function that makes
-    its `Dialect`; ``initialize`` decides which one the connection uses.
+    ``dialects`` has a function that makes the `Dialect` of a version, for each version of ACP that
+    the side has handlers for. ``initialize`` decides which version the connection uses.
 
     ``Dialect.quick`` maps a method to a function that answers before the models are loaded, in a
     process just started. The function gets the raw params. It returns an async function that
@@ -403,8 +403,8 @@ def _encoded(params: WireModel | Any | None) -> EncodedJson:
 
 
 class _EncodedResult(NamedTuple):
-    """A result that is JSON already, and is sent unchanged. Not plain bytes, so that bytes from a
-    typed handler remain an error."""
+    """A result that is JSON already, and is sent unchanged. A class of its own, so that bytes from
+    a typed handler remain an error."""
 
     json: EncodedJson
 
@@ -455,7 +455,7 @@ def answer_failure(responder: Responder, error: Exception, *, was_cancelled: boo
     if was_cancelled:
         answer_rpc_error(responder, cancelled(method))
     else:
-        # A lost connection of the handler is that to the program which does the agent's work.
+        # The connection that a handler loses leads to the program that does the agent's work.
         data = {"reason": AGENT_LOST} if isinstance(error, TransportError) else None
         answer_rpc_error(responder, RpcError(INTERNAL_ERROR, f"{method} failed: {what}", data))
 

@@ -152,7 +152,8 @@ MAX_TERMINALS: Final = 256
 MAX_CALLS_PER_TERMINAL: Final = 4
 """Tool calls that repeat one command's output; usually there is one."""
 RESEND_LIMIT: Final = 1 << 14
-"""Characters of content: up to this size, each new piece sends all of the content again."""
+"""Characters of content: up to this size, each new piece sends all of the content again. Larger
+content is sent again when a quarter of it is new."""
 _PIECE_OVERHEAD: Final = 64
 """Characters that are added to the length of each piece of content, so that empty ones count."""
 _LEFT_OUT: Final = "(What this tool call had shown before is not repeated.)"
@@ -162,7 +163,7 @@ _STATUSES: Final = {"paused": "in_progress", "cancelled": "failed"}
 _ENDED: Final = ("completed", "failed")
 
 MAX_DEPTH: Final = 100
-"""Leading directories without which a path is looked for in a patch: first none, then one, …"""
+"""Leading directories of a path that its name in a patch may lack."""
 _FILE: Final = re.compile(r"^diff --git ", re.M)
 _HUNK: Final = re.compile(r"^@@ .*$", re.M)
 _NEW_NAME: Final = re.compile(r"^\+\+\+ (?:b/)?(.+?)\t?$", re.M)
@@ -214,7 +215,7 @@ class _CallContent:
         self.trim()
 
     def trim(self) -> None:
-        """Drop the oldest pieces above `MAX_CONTENT_CHARACTERS`. To be called after new pieces were
+        """Drop the oldest pieces above `MAX_CONTENT_CHARACTERS`. Call this after new pieces were
         sent, if they were due."""
         while self.size > MAX_CONTENT_CHARACTERS:
             self.size -= _size(self.pieces.popleft())
@@ -285,8 +286,8 @@ class ToolCalls:
         return evicted
 
     def _touch(self, call_id: str) -> _CallContent:
-        """Return a tool call as the one updated last; forget the content of the newest call beyond
-        `MAX_CALLS_WITH_CONTENT`."""
+        """Return a tool call, which is now the one updated last. Forget the content of a call that
+        is no longer among the last `MAX_CALLS_WITH_CONTENT`."""
         call = self._calls[call_id] = self._calls.get(call_id) or _CallContent()
         dropped_id = next(islice(reversed(self._calls), MAX_CALLS_WITH_CONTENT, None), None)
         if dropped_id is not None:
@@ -534,18 +535,18 @@ class UpdatesToV1:
         """Convert an update to any number of updates."""
         wire: Any = plain(update)
         converted = self._convert_json(wire)
-        if converted is None:  # version 1 has nothing like it; when idle, no more content comes
+        if converted is None:  # a kind that version 1 lacks; when idle, no more content comes
             unsent = self.calls.unsent_updates() if wire.get("state") == "idle" else []
             return [*_models(unsent), UnknownVariant.model_validate(wire)]
         updates = _models(converted)
-        if wire["sessionUpdate"].startswith("terminal_"):  # which version 1 has not
+        if wire["sessionUpdate"].startswith("terminal_"):  # version 1 has no terminals of agents
             return [UnknownVariant.model_validate(wire), *updates]
         if converted and not updates:  # nothing fitted version 1
             return [UnknownVariant.model_validate(wire)]
         return updates
 
     def _convert_json(self, update: Json) -> list[Json] | None:
-        """Convert an update; return None if version 1 has nothing like it."""
+        """Convert an update; return None for a kind that version 1 lacks."""
         kind: str = update["sessionUpdate"]
         if kind in _CHUNK_OF:
             return self._convert_message(update, _CHUNK_OF[kind])
@@ -592,8 +593,8 @@ class UpdatesToV1:
         return [{"sessionUpdate": chunk_kind, "messageId": v1_id, "content": c} for c in content]
 
     def _note_sent(self, message_id: str, text: str) -> str:
-        """Add content, as `_text_of_block` writes it, to the sent content of a message; return its
-        id in version 1."""
+        """Add content, as `_text_of_block` writes it, to the sent content of a message; return the
+        message's id in version 1."""
         sent = self._sent.get(message_id)
         if sent is None:
             sent = self._sent[message_id] = _SentText(message_id)
