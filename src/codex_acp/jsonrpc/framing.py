@@ -91,11 +91,11 @@ class LineFramer:
         return lines
 
 
-_TEXT: Final = rb'"(?:[^"\\]|\\.)*"'
+_JSON_STRING: Final = rb'"(?:[^"\\]|\\.)*"'
 
-_HEAD: Final = re.compile(
+_HEAD: Final = re.compile(  # up to the member after the id, which tells the kind of the message
     rb'\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?'
-    rb'"id"\s*:\s*(?P<id>-?\d+|' + _TEXT + rb')\s*,\s*"(?P<kind>method|result|error)"\s*:'
+    rb'"id"\s*:\s*(?P<id>-?\d+|' + _JSON_STRING + rb')\s*,\s*"(?P<kind>method|result|error)"\s*:'
 )
 
 

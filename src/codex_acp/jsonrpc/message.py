@@ -1,8 +1,8 @@
 """JSON-RPC 2.0 messages as values, decoded from lines of bytes and encoded as lines.
 
 Owns which messages are valid, and the error that answers a malformed one. Params and results are
-passed as `EncodedJson`, which is not parsed again. Must not know any method, where lines come from,
-or who reads the messages.
+passed as `EncodedJson`, which is not parsed again. With ``version``, an encoded message has the
+member ``jsonrpc``. Must not know any method, where lines come from, or who reads the messages.
 
 Source: JSON-RPC 2.0, sections 4 and 5. Codex leaves out the ``jsonrpc`` member, so it is
 optional here. Batches (arrays) are refused: neither ACP nor the app-server uses them.
@@ -125,7 +125,7 @@ Message: TypeAlias = Request | Notification | Response | ErrorResponse
 
 _ABSENT: Final = object()
 
-_NOT_NOTIFIED: Final = frozenset({"id", "jsonrpc", "result", "error"})
+_NEVER_NOTIFIED: Final = frozenset({"id", "jsonrpc", "result", "error"})
 """Members that a notification of Codex does not have."""
 
 _REPLACED: Final = "\ufffd"
@@ -142,7 +142,7 @@ def decode(line: bytes, loads: Callable[[bytes], object] = json.loads) -> Messag
         return Malformed(None, INVALID_REQUEST, "a message must be a JSON object")
     method = value.get("method", _ABSENT)
     params = value.get("params")
-    if type(method) is str and type(params) is dict and value.keys().isdisjoint(_NOT_NOTIFIED):
+    if type(method) is str and type(params) is dict and value.keys().isdisjoint(_NEVER_NOTIFIED):
         return Notification(method, params)  # the fast way for thousands of Codex's notifications
     message_id = value.get("id")
     if type(message_id) is str and _REPLACED in message_id:

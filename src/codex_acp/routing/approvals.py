@@ -227,8 +227,8 @@ def _title(approval: classes.ApprovalRequest, looks: Looks) -> tuple[str, CallKi
                 verb = "Run (your organisation wants a person to decide)"
             elif is_input(approval):
                 running = command_written_to(approval)
-                known = UNKNOWN_COMMAND if running is None else _code(running or _NO_COMMAND)
-                verb = f"Write to {known}"
+                target = UNKNOWN_COMMAND if running is None else _code(running or _NO_COMMAND)
+                verb = f"Write to {target}"
             command = _command(approval, params.command or _NO_COMMAND, looks)
             return f"{verb}: {command}", "execute"
         case classes.LegacyCommandApproval(request=legacy):
@@ -250,15 +250,14 @@ def _title(approval: classes.ApprovalRequest, looks: Looks) -> tuple[str, CallKi
 
 
 def _command(approval: classes.ApprovalRequest, command: str, looks: Looks) -> str:
-    """Return the command; if links lead elsewhere, as code and with the paths of these links."""
+    """Return the command. If its directory or permissions lead through links, show where to."""
     noted = {path: f"{shown_path(path)}{place_notes(looks, path)}" for path in real_paths(looks)}
     if not noted:
         return inline(command)
-    where = noted.pop(_cwd(approval) or "", None)
-    shown = _code(command)
-    directory = "" if where is None else f", in {where}"
+    noted_cwd = noted.pop(_cwd(approval) or "", None)
+    directory = "" if noted_cwd is None else f", in {noted_cwd}"
     permissions = f", with permissions for {listed([*noted.values()])}" if noted else ""
-    return f"{shown}{directory}{permissions}"
+    return f"{_code(command)}{directory}{permissions}"
 
 
 def _code(command: str) -> str:
@@ -267,7 +266,8 @@ def _code(command: str) -> str:
 
 def _permissions(approval: classes.PermissionsApproval, looks: Looks) -> str:
     params = approval.request.params
-    network, files, parts = params.permissions.network, params.permissions.file_system, []
+    network, files = params.permissions.network, params.permissions.file_system
+    parts: list[str] = []
     if network is not None:
         parts.append(_NETWORK.get(network.enabled, "network as listed below"))
     if files is not None:
@@ -276,7 +276,8 @@ def _permissions(approval: classes.PermissionsApproval, looks: Looks) -> str:
         for entry in files.entries or ():
             real = place_notes(looks, path_of_entry(entry.path, params.cwd) or "")
             parts.append(f"{inline(entry.access)} {_place(entry.path)}{real}")
-    parts.sort(key=lambda part: not part.endswith(")"))  # first the paths with a note
+    # First the paths with a note, which ends with a bracket: a long list is cut at its end.
+    parts.sort(key=lambda part: not part.endswith(")"))
     return listed(list(dict.fromkeys(parts))) or "none named"
 
 
@@ -293,7 +294,7 @@ def _place(path: models.FileSystemPath) -> str:
 
 
 def _raw_input(approval: classes.ApprovalRequest, looks: Looks) -> dict[str, object]:
-    """Return the action, where its paths lead, and the reason, complete without the content."""
+    """Return the action, where its paths lead, and the reason: the whole question as JSON."""
     raw: dict[str, object] = {
         k: v for k, v in arguments_of(approval).items() if k not in _BOOKKEEPING
     }
@@ -341,7 +342,7 @@ def _content(approval: classes.ApprovalRequest, looks: Looks) -> list[CallConten
     if isinstance(approval, classes.FileChangeApproval):
         return []
     content: list[CallContent] = [
-        code_content(text, name, heading) for heading, text, name in _action(approval)
+        code_content(part.text, part.language, part.heading) for part in _action(approval)
     ]
     if cwd := _cwd(approval):
         content.append(TextBlock(f"In {shown_path(cwd, None)}{place_notes(looks, cwd)}"))
@@ -368,9 +369,9 @@ def reason_shown(approval: classes.ApprovalRequest) -> str | None:
 
 
 def command_of(approval: classes.ApprovalRequest, looks: Looks) -> CommandSubject | None:
-    """Return the command in question, if the command and its directory describe the whole action.
-    Returns None for a connection, an input, more permissions, a path behind a link, or a character
-    without a glyph: then only the tool call shows the action."""
+    """Return the command in question if the command and its directory are the whole action. Returns
+    None for a connection, an input, more permissions, a path behind a link, or a character without
+    a glyph: then only the tool call shows the action."""
     if real_paths(looks):
         return None
     subject: CommandSubject | None = None

@@ -88,7 +88,7 @@ class Change:
 
     @property
     def _removed(self) -> list[str]:
-        """Return the paths that the change removes: of a link, the link and not its target."""
+        """Return the paths that the change removes; a removed link leaves its target."""
         return removed_paths([self._change])
 
     @property
@@ -191,12 +191,12 @@ class Change:
         """Return the diffs of an edit or a move, and the old text of a file that is replaced."""
         change, replaced, patch = self._change, self.replaced, patch_of(self._change)
         texts = self._texts()
+        before, after = texts or (None, None)
         if replaced is not None and texts is not None and self.target is not None:
             return [  # a move onto another file: an edit of that file, and a removal of the source
-                FileDiff(self.target, "modify", _text_within_limit(replaced), texts[1]),
-                FileDiff(change.path, "delete", texts[0]),
+                FileDiff(self.target, "modify", _text_within_limit(replaced), after),
+                FileDiff(change.path, "delete", before),
             ]
-        before, after = (None, None) if texts is None else texts
         text = None
         if texts is None and parse_hunks(patch) is None:
             text = _written_out(change, patch, "diff")
@@ -205,11 +205,11 @@ class Change:
         moved = FileDiff(
             self.target, "move", before, after, patch, moved_from=change.path, text=text
         )
-        lost = None if replaced is None else _text_within_limit(replaced)
-        if lost is None:
+        replaced_text = None if replaced is None else _text_within_limit(replaced)
+        if replaced_text is None:
             return [moved]
         heading = f"{shown_path(self.target)} is replaced. Its old text:"
-        return [moved, code_content(lost, heading=heading)]
+        return [moved, code_content(replaced_text, heading=heading)]
 
     def _texts(self) -> tuple[str, str] | None:
         """Return the file's text before and after the edit; None if either is not certain. The look
@@ -236,7 +236,7 @@ class Change:
         return texts if max(map(len, texts)) <= WHOLE_TEXT_LIMIT else None
 
     def _unread_notes(self) -> list[str]:
-        """Return the note that a replaced file's old text is not shown, and why, if it is not."""
+        """Return the note why a replaced file's old text is not shown; nothing if it is shown."""
         replaced = self.replaced
         if replaced is None or _text_within_limit(replaced) is not None:
             return []
@@ -401,9 +401,8 @@ def apply_hunks(hunks: Sequence[Hunk], text: str) -> str | None:
     at = 0
     for hunk in hunks:
         start = hunk.old_start - 1 if hunk.old else hunk.old_start  # `-N,0`: behind line N
-        if start < at or tuple(lines[start : start + len(hunk.old)]) != hunk.old:
-            return None
-        if start > len(lines):
+        fits = tuple(lines[start : start + len(hunk.old)]) == hunk.old
+        if not fits or not at <= start <= len(lines):
             return None
         after += lines[at:start]
         after += hunk.new
@@ -439,7 +438,8 @@ def _lines(text: str) -> list[str]:
 
 
 def _read_hunk(header: re.Match[str], lines: list[str], at: int) -> tuple[Hunk, int] | None:
-    """Return the hunk whose lines begin at ``at``, and where it ends; None if lines are wrong."""
+    """Return the hunk whose lines begin at ``at``, and the index of the line behind it; None if the
+    lines do not fit the header."""
     old_start, old_count, new_start, new_count = (
         1 if part is None else int(part) for part in header.groups()
     )

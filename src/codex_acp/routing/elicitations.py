@@ -1,18 +1,18 @@
 """PURE: ask a person for input as an elicitation, and make the one reply that follows (contract 2).
 
-Owns the request to the client, the reply to Codex, the sentences around the two, and whether the
-client can be asked at all (2.2, 2.4). Must not know approvals: nothing here can make an accepting
+Owns the request to the client, the reply to Codex, the texts of both, and whether the client can be
+asked at all (2.2, 2.4). Must not know approvals: nothing here can make an accepting
 approval reply (2.3), and a request that claims to be an approval never becomes an elicitation
 (2.2). ``_meta`` of an answer is dropped: persistence belongs to approvals (2.6). Elicitations are
 plain JSON here, because they are the same in all versions of ACP.
 
 The questions of ``item/tool/requestUserInput`` are the model's. A question with options becomes a
 choice of their labels; ``isOther`` adds a text field, whose name is no question's id. A question
-without options becomes a text field. A choice without a text field is required; everything else may
-be left empty. A form must not ask for secrets (2.5), so one ``isSecret`` question makes the whole
-request `Unrepresentable`. A message of the model can ask questions without waiting for the answer
-(`AsyncQuestions`). They come as an item, not as a request: if they cannot be asked, nothing is
-declined. The message shows them, and a prompt can answer them, too.
+without options becomes a text field. A choice without a text field is required; every other field
+may be left empty. A form must not ask for secrets (2.5), so one ``isSecret`` question makes the
+whole request `Unrepresentable`. A message of the model can ask questions without waiting for the
+answer (`AsyncQuestions`). These questions come in an item, not in a request: if the client cannot
+be asked, nothing is declined. The message shows the questions, and a prompt can answer them, too.
 
 Sources: ``CreateElicitationRequest`` of ``schema/acp``; ``McpServerElicitationRequestResponse``,
 ``ToolRequestUserInputParams`` and ``ToolRequestUserInputResponse`` of ``schema/codex``.
@@ -72,32 +72,6 @@ class QuestionFields:
     """Name of the field for free text; None if only labels are allowed."""
 
 
-def _add_fields(
-    question: models.ToolRequestUserInputQuestion,
-    choices: tuple[forms.FormChoice, ...],
-    fields: dict[str, Field],
-    taken: set[str],
-) -> QuestionFields:
-    """Add the fields of one question to ``fields``; ``taken`` are names that are in use."""
-    name, title = question.id, visible(question.header or question.id)
-    text = visible(question.question, multiline=True)
-    fields[name] = {"type": "string", "title": title, "description": text}
-    if not choices:
-        return QuestionFields(name, None, name)
-    fields[name]["oneOf"] = forms.enum_options(choices)
-    if not question.is_other:
-        return QuestionFields(name, name, None)
-    other = name + _OTHER
-    while other in taken:
-        other += "_"
-    fields[other] = {
-        "type": "string",
-        "title": f"{title} (other)",
-        "description": "Your own words, besides a choice or instead of one.",
-    }
-    return QuestionFields(name, name, other)
-
-
 _MAX_ACTION: Final = 60
 """Characters of an unknown action of the client that a problem repeats."""
 
@@ -139,7 +113,7 @@ class UrlElicitation:
 
 AskedElicitation: TypeAlias = FormElicitation | UrlElicitation
 
-_SEAL: Final = object()
+_SEAL: Final = object()  # only this module has it, so only this module makes replies
 
 
 @final
@@ -231,6 +205,32 @@ def user_input_elicitation(
     return FormElicitation(schema, None, message, tuple(fields_of_questions), waits)
 
 
+def _add_fields(
+    question: models.ToolRequestUserInputQuestion,
+    choices: tuple[forms.FormChoice, ...],
+    fields: dict[str, Field],
+    taken: set[str],
+) -> QuestionFields:
+    """Add the fields of one question to ``fields``; no name is added that is in ``taken``."""
+    name, title = question.id, visible(question.header or question.id)
+    text = visible(question.question, multiline=True)
+    fields[name] = {"type": "string", "title": title, "description": text}
+    if not choices:
+        return QuestionFields(name, None, name)
+    fields[name]["oneOf"] = forms.enum_options(choices)
+    if not question.is_other:
+        return QuestionFields(name, name, None)
+    other = name + _OTHER
+    while other in taken:
+        other += "_"
+    fields[other] = {
+        "type": "string",
+        "title": f"{title} (other)",
+        "description": "Your own words, besides a choice or instead of one.",
+    }
+    return QuestionFields(name, name, other)
+
+
 def _claims_approval(meta: object) -> bool:
     return isinstance(meta, dict) and classes.APPROVAL_KIND in meta
 
@@ -294,7 +294,7 @@ def _url_message(elicitation: UrlElicitation) -> str:
 
 
 def reply_to(elicitation: AskedElicitation, response: Mapping[str, Any]) -> ElicitationReply:
-    """Convert the client's answer: accepted only if its action is ``accept`` and it fits."""
+    """Convert the client's answer: accepted only for the action ``accept`` with fitting content."""
     action = response.get("action")
     if action == "accept":
         return _accepted(elicitation, response.get("content"))
@@ -307,7 +307,7 @@ def reply_to(elicitation: AskedElicitation, response: Mapping[str, Any]) -> Elic
 
 
 def declined(elicitation: AskedElicitation, reason: str) -> ElicitationReply:
-    """Return the negative reply if there is no answer that may be passed on, for ``reason``."""
+    """Return the negative reply, because no answer may be passed on; ``reason`` says why."""
     return _negative(elicitation, "declined", reason)
 
 
@@ -328,12 +328,12 @@ def _accepted(
         return declined(elicitation, f"the answer does not fit the form: {problems}")
     if elicitation.questions is None:
         return ElicitationReply(_mcp_response("accept", checked.value), "accepted", None, _SEAL)
-    answers = {}  # of every question: the chosen label and the typed text, if there are some
+    answers = {}
     for names in elicitation.questions:
         label = checked.value.get(names.choice) if names.choice is not None else None
         text = checked.value.get(names.text) if names.text is not None else None
-        texts = [part for part in (label, text or None) if isinstance(part, str)]
-        answers[names.id] = models.ToolRequestUserInputAnswer(answers=texts)
+        given = [part for part in (label, text or None) if isinstance(part, str)]
+        answers[names.id] = models.ToolRequestUserInputAnswer(answers=given)
     response = models.ToolRequestUserInputResponse(answers=answers)
     return ElicitationReply(response, "accepted", None, _SEAL)
 
@@ -368,7 +368,7 @@ class Unaskable(NamedTuple):
 def elicitation_for(
     wanted: classes.ElicitationRequest, client: ClientFeatures
 ) -> AskedElicitation | Unaskable:
-    """Return the elicitation in the mode that was wanted, or why ``client`` cannot be asked."""
+    """Return the elicitation in the wanted mode, or why ``client`` cannot be asked."""
     can_ask, ability = client.elicitation_form, "show forms"
     make: Callable[[], AskedElicitation | forms.Unrepresentable | RefusedUrl]
     match wanted:
@@ -397,13 +397,13 @@ def _cut(text: str) -> str:
     return visible(shortened(text, _MAX_QUESTION))
 
 
-# --- questions of a message, for whose answer no turn waits --------------------------------------
+# --- questions in a message, which no turn waits for ---------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class AsyncQuestions:
-    """Questions that a message of the model asks without waiting: an item of Codex, no request.
-    ``id`` is the id of the item; ``params`` ask the same questions as a request would."""
+    """Questions in a message of the model, which does not wait for answers: an item, no request.
+    ``id`` is the id of the item; ``params`` ask the questions in the form of a request."""
 
     method: ClassVar[Literal["item/completed"]] = "item/completed"
     id: str
@@ -411,7 +411,7 @@ class AsyncQuestions:
 
 
 def async_questions(completed: models.ItemCompletedNotification) -> AsyncQuestions | None:
-    """Return the questions of a completed message that does not wait; None if it has none."""
+    """Return the questions in a completed message; None without any, or if the model waits."""
     item = completed.item
     if not isinstance(item, models.AgentMessageThreadItem) or item.delivery != "async":
         return None

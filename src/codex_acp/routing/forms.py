@@ -103,8 +103,8 @@ class LossError(Exception):
 
 def _require_known_keywords(where: str, model: WireModel, **harmless: type) -> None:
     """Raise LossError for a keyword that ``model`` does not define, unless it is ``harmless``.
-    ``harmless`` maps a keyword to its type. The form keeps it, or every answer obeys it (no choice
-    twice, choices are strings, no other fields). A keyword with null is ignored."""
+    ``harmless`` maps a keyword to its type: the form keeps this keyword, or every answer obeys it
+    (no choice twice, choices are strings, no other fields). A keyword with null is ignored."""
     for keyword, value in (model.model_extra or {}).items():
         if value is None or isinstance(value, harmless.get(keyword, ())):
             continue
@@ -182,7 +182,7 @@ def _form(schema: models.McpElicitationSchema) -> Form:
         raise LossError(f"it has {fields} fields, above the limit of {MAX_FIELDS}")
     form: Form = {
         "type": "object",
-        "properties": {name: _property(name, p) for name, p in schema.properties.items()},
+        "properties": {name: _field(name, source) for name, source in schema.properties.items()},
     }
     required = list(dict.fromkeys(schema.required or ()))
     for name in required:
@@ -198,7 +198,7 @@ def _form(schema: models.McpElicitationSchema) -> Form:
     return form
 
 
-def _property(name: str, source: models.McpElicitationPrimitiveSchema) -> Field:
+def _field(name: str, source: models.McpElicitationPrimitiveSchema) -> Field:
     where = f"its field {field_label(name)}"
     # ``uniqueItems`` can be ignored: no answer repeats a choice.
     harmless = {"uniqueItems": bool} if isinstance(source, MultiSelect) else {}
@@ -209,9 +209,9 @@ def _property(name: str, source: models.McpElicitationPrimitiveSchema) -> Field:
     field: Field
     match source:
         case models.McpElicitationStringSchema():
-            field = _string(where, source)
+            field = _text_field(where, source)
         case models.McpElicitationNumberSchema():
-            field = _number(where, source)
+            field = _number_field(where, source)
         case models.McpElicitationBooleanSchema():
             field = {"type": "boolean"}
         case (
@@ -244,7 +244,7 @@ def _property(name: str, source: models.McpElicitationPrimitiveSchema) -> Field:
 # --- values ------------------------------------------------------------------------------------
 
 
-def _string(where: str, source: models.McpElicitationStringSchema) -> Field:
+def _text_field(where: str, source: models.McpElicitationStringSchema) -> Field:
     field: Field = {"type": "string"}
     _require_order(where, "minLength", source.min_length, "maxLength", source.max_length)
     if source.min_length is not None:
@@ -264,7 +264,7 @@ def _string(where: str, source: models.McpElicitationStringSchema) -> Field:
     return field
 
 
-def _number(where: str, source: models.McpElicitationNumberSchema) -> Field:
+def _number_field(where: str, source: models.McpElicitationNumberSchema) -> Field:
     """Return a field for a number. The bounds of an integer are rounded inwards, to integers that
     ACP can carry."""
     low, high = source.minimum, source.maximum

@@ -5,10 +5,10 @@ An entry belongs to one pending action (contract 3.1), and is settled exactly on
 
 Entries that Codex could take for each other fail closed together, also when one was accepted
 already (contract 3.7, `ActionIds`). Remaining risk: while an acceptance is on its way, Codex may
-send a second request with the same item id, and take the acceptance for that one. The second
-request then ends the turn. Measured with 0.147, 0.163 and 0.169 and a policy that answers at once,
-on an overloaded machine: 14 of 75 pairs of commands crossed; no second command had started when
-the interrupt arrived.
+send a second request with the same item id, and take the acceptance for the second. The second
+request then ends the turn. Measured with Codex 0.147, 0.163 and 0.169 and a policy that answers at
+once, on an overloaded machine: 14 of 75 pairs of commands crossed; no second command had started
+when the interrupt arrived.
 """
 
 from __future__ import annotations
@@ -80,8 +80,8 @@ class LedgerEntry:
     """Id of the permission request that asks for the approval."""
 
     def is_granted_by(self, answer: Answer) -> bool:
-        """Return whether an answer chooses an option of this entry with a grant, whose reply is
-        made only if the action is still the one that was shown."""
+        """Return whether an answer chooses a grant of this entry. Before the reply to a grant, the
+        caller must look at the disk again."""
         return isinstance(answer, Selected) and any(
             choice.grant is not None
             for choice in self.choices
@@ -161,15 +161,15 @@ class Ledger:
         key: Key,
         token: str,
         answer: Answer,
-        now: classify.ApprovalRequest | None,
+        action_now: classify.ApprovalRequest | None,
         running: bool,
         looks: Looks | None = None,
     ) -> Settlement | None:
         """Settle an approval by the client's answer to the request that was opened as ``token``.
 
-        ``now`` is the action as Codex last reported it, None if it is gone; ``running`` says
-        whether its turn still runs, ``looks`` where the paths of the action lead now. Returns None
-        if the answer is stale: it settles nothing.
+        ``action_now`` is the action as Codex last reported it, None if it is gone. ``running``:
+        its turn still runs. ``looks`` say where the paths of the action lead now. Returns None for
+        a stale answer, which settles nothing.
         """
         entry = self._pending.get(key)
         if entry is None or entry.token != token:
@@ -186,10 +186,11 @@ class Ledger:
             return self._decline(entry, "rejected", "client", "the client rejected it", choice)
         offered, digest = entry.route.offered.grants, entry.route.digest
         looks_now = comparable_looks(entry.route.looks, looks or {})
-        result = accepting_reply(choice.grant, offered, digest, now, looks_now, running=running)
+        grant = choice.grant
+        result = accepting_reply(grant, offered, digest, action_now, looks_now, running=running)
         if isinstance(result, NotGranted):
             return self._decline_invalid(entry, result.check, result.reason)
-        outcome: ApprovalOutcome = "accepted" if allows(choice.grant) else "rejected"
+        outcome: ApprovalOutcome = "accepted" if allows(grant) else "rejected"
         why = f"the client {'allowed it' if outcome == 'accepted' else 'rejected it for good'}"
         reply = ApprovalReply(result)
         return self._settle(Settlement(entry, outcome, "client", why, reply, choice=choice))
@@ -246,7 +247,7 @@ class Ledger:
     def abandoned(
         self, key: Key, reason: str, by: ApprovalSettler = "disconnected"
     ) -> Settlement | None:
-        """Reject an approval that the client cannot answer any more: ``reason`` says why."""
+        """Reject an approval that the client can no longer answer; ``reason`` says why."""
         entry = self._pending.get(key)
         if entry is None:
             return None

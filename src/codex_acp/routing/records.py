@@ -70,7 +70,7 @@ def approval_settled(
 
 
 def acceptance_in_doubt(entry: LedgerEntry, reason: str) -> transcript.ApprovalRefused:
-    """Record that an approval was accepted, and another action may run in its place."""
+    """Record that an approval was accepted, but another action may run in its place."""
     return transcript.ApprovalRefused(**_action(entry), code="shared_id", reason=reason)
 
 
@@ -96,14 +96,17 @@ def _subject(approval: classes.ApprovalRequest) -> tuple[str, ...]:
                 return (f"{context.protocol}://{context.host}",)
             if is_input(approval):
                 running = command_written_to(approval)
-                known = UNKNOWN_COMMAND if running is None else running
-                return (params.command or "", f"written to {known}")
+                target = UNKNOWN_COMMAND if running is None else running
+                return (params.command or "", f"written to {target}")
             return (params.command or "",)
         case classes.LegacyCommandApproval(request=legacy):
             return (shlex.join(legacy.params.command),)
         case classes.FileChangeApproval(item=item):
-            paths = [(f"{c.kind.type} {c.path}", move_target(c)) for c in item.changes[:_MAX_FILES]]
-            named = [path if target is None else f"{path} -> {target}" for path, target in paths]
+            named = []
+            for change in item.changes[:_MAX_FILES]:
+                new_path = move_target(change)
+                moved = "" if new_path is None else f" -> {new_path}"
+                named.append(f"{change.kind.type} {change.path}{moved}")
             return _bounded(named, len(item.changes))
         case classes.LegacyPatchApproval(request=patch):
             changes = patch.params.file_changes

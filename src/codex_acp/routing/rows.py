@@ -80,6 +80,7 @@ def _problems(row: AnyRow, field_types: tuple[str, ...]) -> Iterator[str]:
         if bool(row.decline) == bool(row.approval or row.elicitation):
             yield "it must either ask or decline"
         yield from _misplaced(row.approval, get_args(ApprovalRequest), field_types)
+        # The classes of declined requests have a request, but no params or item of it.
         yield from _misplaced(row.decline, (ProgramOnly, Refused), field_types[:1])
     yield from _misplaced(row.elicitation, get_args(ElicitationRequest), field_types)
 

@@ -37,7 +37,7 @@ class CoreModelMeta(type):
 
 
 class CoreModel(metaclass=CoreModelMeta):
-    """A model that pydantic-core can fill, with the members of ``BaseModel`` that this needs."""
+    """A model that pydantic-core can fill, with the members of ``BaseModel`` that are used here."""
 
     __slots__ = (
         "__dict__",
@@ -148,13 +148,14 @@ class Definitions:
             functions = import_module(f"{self._tree}.schemas.{models.MODULE_OF[name]}")
             schema = getattr(functions, name)(self)
             model = getattr(models, name)
+            # The name of an alias differs from the name of its class.
             if getattr(model, "__name__", None) == name and issubclass(model, BaseModel):
                 schema = self._class_schema(model, schema)
             self._schemas[name] = schema
         return schema
 
     def _class_schema(self, cls: type[BaseModel], fields: Fields) -> Schema:
-        return completed(cls, fields)
+        return complete_class(cls, fields)
 
     def validator(self, name: str) -> SchemaValidator:
         """Return a new validator of a definition that is no class."""
@@ -221,7 +222,7 @@ def tree_of(module: str) -> str | None:
 def schema_of(cls: type[BaseModel]) -> Schema:
     """Return the schema of a generated class, which then has its validator and serializer."""
     tree = tree_of(cls.__module__)
-    return definitions(tree)(cls.__name__) if tree else completed(cls, {})
+    return definitions(tree)(cls.__name__) if tree else complete_class(cls, {})
 
 
 def model_schema(cls: type, fields: Fields) -> Schema:
@@ -242,7 +243,7 @@ def model_schema(cls: type, fields: Fields) -> Schema:
     }
 
 
-def completed(cls: type[BaseModel], fields: Fields) -> Schema:
+def complete_class(cls: type[BaseModel], fields: Fields) -> Schema:
     """Give a class its validator and serializer, and return its schema. A class gets them before
     the classes that contain it, so that pydantic-core shares them."""
     schema: Any = model_schema(cls, fields)

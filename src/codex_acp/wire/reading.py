@@ -1,7 +1,7 @@
 """Annotations of generated fields: how to read unions and invalid values.
 
-They have the same meaning as the generated schemas, for the classes that pydantic itself makes: for
-introspection, and in the models of other packages.
+Only classes that pydantic itself makes use these annotations: for introspection, and in the models
+of other packages. The generated schemas say the same.
 Source of the lenient rules: the ACP schema's ``x-deserialize-*`` annotations.
 """
 
@@ -52,6 +52,7 @@ class _Mark:
 
 
 def _not_null(schema: Schema) -> Schema:
+    """Take out the outermost ``nullable``, and the defaults around it."""
     while schema["type"] in ("default", "nullable"):
         is_last = schema["type"] == "nullable"
         schema = schema["schema"]

@@ -1,8 +1,8 @@
 """The building blocks of generated schema modules; each returns plain pydantic-core data.
 
 ``_generated/schemas/X.py`` has one function for each definition of ``_generated/models/X.py``. The
-function of a class returns its fields (`required`, `optional`, `tag`), every other one a schema.
-Each building block returns the schema that pydantic makes of the annotation: a test compares them.
+function of a class returns its fields (`required`, `optional`, `tag`), any other function a schema.
+Each building block returns the schema that pydantic makes of the annotation: a test compares both.
 Only lists and maps differ: their validation ends at the first invalid entry, because each error
 takes a kilobyte, and a peer may send a million invalid entries.
 """
@@ -144,9 +144,9 @@ def tagged(
         {"type": "tagged-union", "choices": members, "discriminator": discriminator}
     ]
     if without is not None:
-        options.append(_checked(without, has_known_tag, name, members))
+        options.append(_unless(without, has_known_tag, name, members))
     if unknown is not None:
-        options.append(_checked(unknown, has_no_unknown_tag, name, members))
+        options.append(_unless(unknown, has_known_or_no_tag, name, members))
     return options[0] if len(options) == 1 else _first_of(*options)
 
 
@@ -156,7 +156,7 @@ def keyed(*literals: str, members: dict[str, Schema], unknown: Schema | None = N
     options = [literal(*literals)] if literals else []
     options += members.values()
     if unknown is not None:
-        options += [UNKNOWN_VALUE, _checked(unknown, has_known_key, "", members)]
+        options += [UNKNOWN_VALUE, _unless(unknown, has_known_key, "", members)]
     return _first_of(*options)
 
 
@@ -164,7 +164,7 @@ def _first_of(*options: Schema) -> Schema:
     return {"type": "union", "choices": list(options), "mode": "left_to_right"}
 
 
-def _checked(schema: Schema, refuses: Refuses, tag: str, known: Iterable[str]) -> Schema:
+def _unless(schema: Schema, refuses: Refuses, tag: str, known: Iterable[str]) -> Schema:
     """Return ``schema`` behind a check that the object belongs to no other member."""
     check = BelongsToNoOther(refuses, tag, frozenset(known))
     function = {"type": "no-info", "function": check}
@@ -173,7 +173,7 @@ def _checked(schema: Schema, refuses: Refuses, tag: str, known: Iterable[str]) -
 
 @record(frozen=True)
 class BelongsToNoOther:
-    """Refuses an object that belongs to another member of a union, and any other value."""
+    """Refuses an object that belongs to another member of a union, and what is no object."""
 
     __name__ = "check"  # its name in pydantic-core's errors
 
@@ -195,8 +195,8 @@ def has_known_tag(value: dict[str, Any], tag: str, known: frozenset[str]) -> boo
     return isinstance(literal, str) and literal in known
 
 
-def has_no_unknown_tag(value: dict[str, Any], tag: str, known: frozenset[str]) -> bool:
-    """Return whether the tag's literal is missing or a known one."""
+def has_known_or_no_tag(value: dict[str, Any], tag: str, known: frozenset[str]) -> bool:
+    """Return whether the tag's literal is a known one or missing."""
     literal = value.get(tag)
     return not isinstance(literal, str) or literal in known
 
