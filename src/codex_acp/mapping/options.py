@@ -65,7 +65,6 @@ class Mode(NamedTuple):
 
 _READ_ONLY: Final = sandbox_of({"type": "readOnly"})
 _WORKSPACE: Final = sandbox_of({"type": "workspaceWrite"})
-_FULL: Final[JsonObject] = FULL_ACCESS
 
 _MODES: Final = (
     Mode(
@@ -96,7 +95,7 @@ _MODES: Final = (
         "full-access",
         "Full access",
         "Runs everything, without a sandbox and without asking. Dangerous.",
-        Access("never", "user", _FULL, ":danger-full-access"),
+        Access("never", "user", FULL_ACCESS, ":danger-full-access"),
     ),
 )
 
@@ -150,7 +149,7 @@ def mode_patch(mode_id: str, catalogue: Catalogue) -> JsonObject:
 
 
 def current_mode(access: Access, configured: Access | None, catalogue: Catalogue) -> str:
-    """Return the mode with this access: first the configured one; `CUSTOM` if there is none."""
+    """Return the mode with this access; `CONFIGURED` before others, `CUSTOM` if no mode has it."""
     if configured is not None and _same_access(access, configured):
         return CONFIGURED
     for mode in (*known_modes(catalogue), *profile_modes(catalogue)):
@@ -161,8 +160,8 @@ def current_mode(access: Access, configured: Access | None, catalogue: Catalogue
 
 
 def _same_access(one: Access, other: Access) -> bool:
-    """Compare two accesses. With a profile the sandboxes may differ: they list directories of the
-    session."""
+    """Compare two accesses. With one profile the sandboxes may still differ: they list directories
+    of the session."""
     if (one.policy, one.reviewer, one.profile) != (other.policy, other.reviewer, other.profile):
         return False
     return one.profile is not None or one.sandbox == other.sandbox
@@ -206,8 +205,8 @@ def configured_access(
     if mode is None and profile is None:
         profile = ":read-only" if trust is None else ":workspace"
     if profile is not None:
-        builtin = {":read-only": _READ_ONLY, ":workspace": _WORKSPACE, ":danger-full-access": _FULL}
-        return Access(policy, reviewer, builtin.get(profile, {}), profile)
+        built_in = {mode.access.profile: mode.access.sandbox for mode in _MODES}
+        return Access(policy, reviewer, built_in.get(profile, {}), profile)
     table = object_at(config, "sandbox_workspace_write")
     sandbox = sandbox_policy(str(mode), table, [*roots])
     return Access(policy, reviewer, sandbox_of(sandbox))  # with the schema's defaults

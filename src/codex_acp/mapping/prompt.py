@@ -38,7 +38,7 @@ from codex_acp.wire.model import UnknownVariant
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from codex_acp.mapping.content import Block, CallContent
+    from codex_acp.mapping.content import CallContent
 
 _NO_FILES: Final[Mapping[str, bytes]] = MappingProxyType({})
 _NO_AUDIO: Final = "a command takes no audio"
@@ -46,6 +46,7 @@ _NO_AUDIO: Final = "a command takes no audio"
 _PLAIN_TARGET: Final = re.compile(r"[^\s()<>]+")
 """Target that a Markdown link may have unescaped."""
 _IN_BRACKETS: Final = str.maketrans({"<": "%3C", ">": "%3E", "\n": "%0A"})
+"""Characters that would end a target in ``< >`` → their escapes."""
 
 
 def user_input(
@@ -210,7 +211,7 @@ def image_input(
 
 def decoded(data: str, where: str) -> bytes:
     """Return the bytes of a base64 text, which may have line breaks. Raises RpcError -32602."""
-    if len(data) > MAX_MEDIA_BYTES * 3 // 2:
+    if len(data) > MAX_MEDIA_BYTES * 3 // 2:  # base64 is longer by a third, and has line breaks
         raise _invalid(where, _TOO_LARGE)
     try:
         content = base64.b64decode("".join(data.split()), validate=True)
@@ -444,7 +445,7 @@ def output_content(
             assert_never(part)
 
 
-# Answers to questions of a message that waits for none: a message of the person contains them.
+# Answers to the questions of a message that does not wait: the person's next message has them.
 
 _BEGIN: Final = "<send_user_message_question_reply>"
 _END: Final = "</send_user_message_question_reply>"

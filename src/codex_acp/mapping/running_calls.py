@@ -337,15 +337,15 @@ def close_open_calls(state: SessionState, *, turn_completed: bool = False) -> Se
     """End all open tool calls, because the turn ended. ``turn_completed``: nobody stopped the turn,
     so a command that still runs goes to the background."""
     state.shadowed.clear()
-    left = state.open_calls.items()
+    calls = state.open_calls.items()
     changes = [
         _in_background(state, open_call)
         if turn_completed and open_call.item is not None and _is_process(open_call.item)
         else _cut_off(state, tool_call_id, open_call)
-        for tool_call_id, open_call in left
+        for tool_call_id, open_call in calls
     ]
-    # Show a later failure of these as cancelled: the end of the turn made them fail.
-    state.cancelled_calls = {call_id for call_id, open_call in left if open_call.item is not None}
+    # Show a later failure of an item as cancelled: the end of the turn has made it fail.
+    state.cancelled_calls = {call_id for call_id, open_call in calls if open_call.item is not None}
     state.open_calls.clear()
     return changes
 

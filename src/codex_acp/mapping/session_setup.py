@@ -44,8 +44,8 @@ def thread_params(
     """Return ``cwd``, ``runtimeWorkspaceRoots`` and ``config`` of a thread.
 
     The roots are the directories that the sandbox lets commands write to, in a mode that may write.
-    Codex restores the roots of a ``stored`` thread; ACP wants only those of the request, so they
-    are always sent then. Raises RpcError -32602 for a path that is not absolute.
+    Codex restores the roots of a ``stored`` thread, but ACP wants the request's alone: for a stored
+    thread they are always sent. Raises RpcError -32602 for a path that is not absolute.
     """
     params: dict[str, JsonValue] = {"cwd": checked_path(cwd, "cwd")}
     roots: list[JsonValue] = [cwd]
@@ -56,7 +56,7 @@ def thread_params(
         params["runtimeWorkspaceRoots"] = roots
     if servers:
         tables: dict[str, JsonValue] = {}
-        # A key for each: a whole table of servers would replace those of the option ``-c``.
+        # A key for each: one table of all servers would replace the servers of the option ``-c``.
         for name, table in servers.items():
             tables[f"{_SERVERS}.{name}"] = dict(table)  # type: ignore[arg-type] # of plain JSON
         params["config"] = tables
@@ -126,7 +126,7 @@ def canonical_id(session_id: str) -> str:
 # ``systemPrompt`` (unstable) of the requests that open a session, as Codex's instructions.
 
 APPENDED: Final = "developerInstructions"
-MODES: Final = {"append": APPENDED, "override": "baseInstructions"}
+PROMPT_MODES: Final = {"append": APPENDED, "override": "baseInstructions"}
 """Mode of a system prompt → param of the thread."""
 
 
@@ -135,7 +135,7 @@ def instructions(prompt: object) -> dict[str, JsonValue]:
     if prompt is None:
         return {}
     mode, content = text_at(prompt, "mode"), list_at(prompt, "content")
-    if mode not in MODES:
+    if mode not in PROMPT_MODES:
         raise _invalid("systemPrompt.mode: has to be append or override")
     if not content:
         raise _invalid("systemPrompt.content: has to be a list of text blocks")
@@ -145,7 +145,7 @@ def instructions(prompt: object) -> dict[str, JsonValue]:
         if text is None or text_at(block, "type") != "text":
             raise _invalid(f"systemPrompt.content.{number}: has to be a text block")
         texts.append(text)
-    return {MODES[mode]: "\n\n".join(texts)}
+    return {PROMPT_MODES[mode]: "\n\n".join(texts)}
 
 
 def with_configured_instructions(
@@ -278,10 +278,10 @@ def with_gateway(params: Mapping[str, JsonValue], gateway: Gateway) -> dict[str,
 def without_gateway(
     params: Mapping[str, JsonValue], config_read: JsonValue
 ) -> dict[str, JsonValue]:
-    """Return params that let a thread stored with a gateway use the configured provider: they have
-    its table under the gateway's name.
+    """Return params that let a thread with a stored gateway use the configured provider: they have
+    the provider's table under the gateway's name.
 
-    ``config_read`` is the answer of ``config/read``. Without a configured provider it is OpenAI.
+    ``config_read`` is the answer of ``config/read``; OpenAI stands in for a missing provider.
     """
     tables = object_at(config_read, "config", "model_providers")
     configured = object_at(tables, configured_provider(config_read))

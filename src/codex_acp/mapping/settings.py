@@ -256,7 +256,7 @@ def applied(settings: Settings, patch: JsonObject) -> Settings:
         mode = object_at(patch, "collaborationMode")
         effort = text_of(object_at(mode, "settings"), "reasoning_effort")
         kind = text_of(mode, "mode") or settings.collaboration
-        # Left out: its model, which is the thread's, and its instructions, which Codex may fill in.
+        # The mode's model is the thread's. Its instructions are unknown: Codex may fill them in.
         settings = settings._replace(collaboration=kind, effort=effort)
     if "serviceTier" in patch:
         settings = settings._replace(tier=text_of(patch, "serviceTier") or STANDARD_TIER)
@@ -286,12 +286,13 @@ def difference(wanted: Settings, have: Settings) -> JsonObject:
 
 
 def is_wider(one: Access, other: Access) -> bool:
-    """Return whether the sandbox of one access lets through more than the other's. An unknown kind
-    counts as none."""
-    width = {"readOnly": 0, "workspaceWrite": 1}
-    return width.get(text_of(one.sandbox, "type") or "", 2) > width.get(
-        text_of(other.sandbox, "type") or "", 2
-    )
+    """Return whether the sandbox of ``one`` lets through more than the sandbox of ``other``. An
+    unknown kind of sandbox counts as no sandbox."""
+
+    def width(access: Access) -> int:
+        return {"readOnly": 0, "workspaceWrite": 1}.get(text_of(access.sandbox, "type") or "", 2)
+
+    return width(one) > width(other)
 
 
 def access_patch(access: Access) -> JsonObject:

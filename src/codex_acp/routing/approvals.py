@@ -316,10 +316,12 @@ def _raw_input(approval: classes.ApprovalRequest, looks: Looks) -> dict[str, obj
 def _reason(approval: classes.ApprovalRequest) -> str | None:
     match approval:
         case (
-            classes.CommandApproval() | classes.FileChangeApproval() | classes.PermissionsApproval()
+            classes.CommandApproval()
+            | classes.LegacyCommandApproval()
+            | classes.FileChangeApproval()
+            | classes.LegacyPatchApproval()
+            | classes.PermissionsApproval()
         ):
-            return approval.request.params.reason
-        case classes.LegacyCommandApproval() | classes.LegacyPatchApproval():
             return approval.request.params.reason
         case classes.McpToolApproval(params=params):
             return params.message

@@ -57,7 +57,7 @@ def updates_of(event: events.SessionEvent, features: ClientFeatures) -> Sequence
             block = TextContentBlock(text=event.text)
             return (AgentThoughtChunkSessionUpdate(content=block, message_id=event.message_id),)
         case events.ThoughtLine():
-            return (_line(event.text),)
+            return (_thought_line(event.text),)
         case events.UserMessage():
             return [
                 models.UserMessageChunkSessionUpdate(
@@ -68,8 +68,8 @@ def updates_of(event: events.SessionEvent, features: ClientFeatures) -> Sequence
         case events.Notice():
             return (_notice(event, features),) if features.notices or not event.optional else ()
         case events.ToolCallAnnounced() | events.ToolCallChanged():
-            new = isinstance(event, events.ToolCallAnnounced)
-            kind = ToolCallSessionUpdate if new else ToolCallUpdateSessionUpdate
+            is_new = isinstance(event, events.ToolCallAnnounced)
+            kind = ToolCallSessionUpdate if is_new else ToolCallUpdateSessionUpdate
             return (kind(**_fields_of(event)),)
         case events.TerminalOutput():
             output = {"terminal_id": event.terminal_id, "data": event.data}
@@ -90,15 +90,15 @@ def updates_of(event: events.SessionEvent, features: ClientFeatures) -> Sequence
 # Messages.
 
 
-def _line(text: str) -> SessionUpdate:
+def _thought_line(text: str) -> SessionUpdate:
     return AgentThoughtChunkSessionUpdate(content=TextContentBlock(text=f"\n{text}\n"))
 
 
 def _notice(notice: events.Notice, features: ClientFeatures) -> SessionUpdate:
-    """Write a notice as plain text; as a thought, in Markdown, for a client without notices."""
+    """Write a notice, which is plain text; for a client without notices a thought in Markdown."""
     if not features.notices:
         parts = (notice.title, notice.details)
-        return _line("\n".join(_markdown(part) for part in parts if part))
+        return _thought_line("\n".join(_markdown(part) for part in parts if part))
     update = models.NoticeSessionUpdate(severity=notice.severity, title=notice.title)
     if notice.details:
         update.description = notice.details
@@ -166,6 +166,8 @@ def _compaction(compaction: events.CompactionChanged, features: ClientFeatures) 
 
 
 def _as_json(event: _Rare) -> dict[str, Any]:
+    if isinstance(event, events.SharedEvent):
+        return shared_update(event, block_of)
     match event:
         case events.PlanChanged():
             # Codex has no priorities, ACP requires one.
@@ -188,13 +190,6 @@ def _as_json(event: _Rare) -> dict[str, Any]:
             return {"sessionUpdate": "config_option_update", "configOptions": options}
         case events.ModeChanged():
             return {"sessionUpdate": "current_mode_update", "currentModeId": event.mode_id}
-        case (
-            events.UsageChanged()
-            | events.TitleChanged()
-            | events.SubAgentChanged()
-            | events.SessionMessage()
-        ):
-            return shared_update(event, block_of)
         case _:
             assert_never(event)
 

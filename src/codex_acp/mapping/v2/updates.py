@@ -93,8 +93,8 @@ def _fields_of(call: events.ToolCallAnnounced | events.ToolCallChanged) -> dict[
 
 
 def _call(call: events.ToolCallAnnounced | events.ToolCallChanged) -> Sequence[SessionUpdate]:
-    """Return the update of the terminal before that of the tool call which shows it; none for an
-    unchanged tool call."""
+    """Return the updates of the terminal, and after them the update of the tool call that shows it;
+    nothing for an unchanged tool call."""
     updates: list[SessionUpdate] = []
     if call.terminal is not None:
         updates += _terminal(call.terminal, call.stoppable)
@@ -139,6 +139,8 @@ def _base64(text: str) -> str:
 
 
 def _as_json(event: _Rare) -> dict[str, Any]:
+    if isinstance(event, events.SharedEvent):
+        return shared_update(event, block_of)
     match event:
         case events.PlanChanged():
             # Codex has no priorities, ACP requires one.
@@ -164,13 +166,6 @@ def _as_json(event: _Rare) -> dict[str, Any]:
             return {"sessionUpdate": "notice", **notice}
         case events.StateChanged():
             return {"sessionUpdate": "state_update", **state_of(event)}
-        case (
-            events.UsageChanged()
-            | events.TitleChanged()
-            | events.SubAgentChanged()
-            | events.SessionMessage()
-        ):
-            return shared_update(event, block_of)
         case _:
             assert_never(event)
 
