@@ -287,11 +287,7 @@ def client_capabilities(of_v2: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
     """Convert capabilities of version 2 to version 1; each client of 2 takes boolean options."""
     terminal = isinstance(value_at(of_v2, "auth", "terminal"), dict)
     same = {key: of_v2[key] for key in ("elicitation", "_meta") if key in of_v2}
-    return {
-        "session": {"configOptions": {"boolean": {}}},
-        "auth": {"terminal": terminal},
-        **same,
-    }
+    return {"session": {"configOptions": {"boolean": {}}}, "auth": {"terminal": terminal}, **same}
 
 
 def is_implementation(info: JsonValue) -> bool:

@@ -255,12 +255,7 @@ def encode_result(request_id: RequestId, result: EncodedJson, *, version: bool) 
 
 
 def encode_error(
-    request_id: RequestId | None,
-    code: int,
-    message: str,
-    data: JsonValue = None,
-    *,
-    version: bool,
+    request_id: RequestId | None, code: int, message: str, data: JsonValue = None, *, version: bool
 ) -> bytes:
     """Return an error line; ``data`` None leaves the member out. Raises as `encode_json` does."""
     error: dict[str, JsonValue] = {"code": code, "message": message}

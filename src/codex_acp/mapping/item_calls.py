@@ -14,13 +14,7 @@ from codex_acp._json import text_at
 from codex_acp.codex._generated import models
 from codex_acp.codex.approvals.running_items import created_paths, move_target, server_of
 from codex_acp.mapping import prompt as blocks
-from codex_acp.mapping.call import (
-    UNFINISHED,
-    ShownStatus,
-    first_names,
-    known_fields,
-    shown_status,
-)
+from codex_acp.mapping.call import UNFINISHED, ShownStatus, first_names, known_fields, shown_status
 from codex_acp.mapping.content import ImageBlock, Location, TerminalContent, TextBlock
 from codex_acp.mapping.events import ToolCallAnnounced, tool_call_id
 from codex_acp.routing.changes import (

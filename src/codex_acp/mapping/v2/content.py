@@ -13,12 +13,7 @@ from typing import TYPE_CHECKING, Final, assert_never, cast
 from codex_acp.acp._generated.v2 import models
 from codex_acp.errors import RpcError
 from codex_acp.jsonrpc.message import INVALID_PARAMS
-from codex_acp.mapping.content import (
-    FileDiff,
-    ImageBlock,
-    TerminalContent,
-    write_block,
-)
+from codex_acp.mapping.content import FileDiff, ImageBlock, TerminalContent, write_block
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
