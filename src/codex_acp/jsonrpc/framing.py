@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 DEFAULT_LINE_LIMIT: Final = 64 * 1024 * 1024
 """Bytes of a line: more than any real message has (an image in base64 has a few MiB)."""
-
 HEAD_BYTES: Final = 256
 """Bytes that are kept of a line above the limit: its id and kind come first in both protocols."""
 
@@ -92,7 +91,6 @@ class LineFramer:
 
 
 _JSON_STRING: Final = rb'"(?:[^"\\]|\\.)*"'
-
 _HEAD: Final = re.compile(  # up to the member after the id, which tells the kind of the message
     rb'\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?'
     rb'"id"\s*:\s*(?P<id>-?\d+|' + _JSON_STRING + rb')\s*,\s*"(?P<kind>method|result|error)"\s*:'

@@ -183,21 +183,13 @@ def _agents_call(
 ) -> ToolCallAnnounced:
     """Show a call of a sub-agent tool: the prompt and the states of the sub-agents. Or show a
     report on one sub-agent."""
-    raw_input = {"model": item.model, "reasoningEffort": item.reasoning_effort}
+    settings = {"model": item.model, "reasoningEffort": item.reasoning_effort}
     if isinstance(item, models.SubAgentActivityThreadItem):
         activity = _ACTIVITIES.get(item.kind) or inline(item.kind)
-        return _call(
-            item.id,
-            shown_status(None, phase),
-            f"Sub-agent {inline(item.agent_path)} {activity}",
-            [],
-            known_fields(
-                kind=item.kind,
-                agentPath=item.agent_path,
-                agentThreadId=item.agent_thread_id,
-                **raw_input,
-            ),
-        )
+        title = f"Sub-agent {inline(item.agent_path)} {activity}"
+        agent = {"agentPath": item.agent_path, "agentThreadId": item.agent_thread_id}
+        raw_input = known_fields(kind=item.kind, **agent, **settings)
+        return _call(item.id, shown_status(None, phase), title, [], raw_input)
     content: list[CallContent] = [code_content(item.prompt)] if item.prompt else []
     states = [
         f"- {inline(thread)}: {_AGENT_STATES.get(state.status) or inline(state.status)}"
@@ -206,26 +198,18 @@ def _agents_call(
     ]
     if states:
         content.append(TextBlock("\n".join(["Sub-agents:", *states])))
-    title = _TOOL_TITLES.get(item.tool)
-    if title is None:
-        title = f"Sub-agents: {inline(item.tool)}"
-    elif item.tool not in _WITHOUT_RECEIVER:
-        count = len(item.receiver_thread_ids)
+    receivers = item.receiver_thread_ids
+    title = _TOOL_TITLES.get(item.tool) or f"Sub-agents: {inline(item.tool)}"
+    if item.tool in _TOOL_TITLES and item.tool not in _WITHOUT_RECEIVER:
+        count = len(receivers)
         title += " a sub-agent" if count == 1 else f" {count or 'the'} sub-agents"
-    return _call(
-        item.id,
-        shown_status(item.status, phase),
-        title,
-        content,
-        known_fields(
-            tool=item.tool,
-            receiverThreadIds=item.receiver_thread_ids,
-            prompt=item.prompt,
-            **raw_input,
-        ),
-        raw_output={"agentsStates": plain(item.agents_states)} if item.agents_states else None,
-        name=str(item.tool),
+    shown = shown_status(item.status, phase)
+    raw_input = known_fields(
+        tool=item.tool, receiverThreadIds=receivers, prompt=item.prompt, **settings
     )
+    output = {"agentsStates": plain(item.agents_states)} if item.agents_states else None
+    name = str(item.tool)
+    return _call(item.id, shown, title, content, raw_input, raw_output=output, name=name)
 
 
 # Commands.
@@ -355,17 +339,14 @@ def file_change_call(
         kind = "delete"
     elif kinds and all(move_target(change) and not patch_of(change) for change in item.changes):
         kind = "move"
-    return _call(
-        item.id,
-        shown_status(item.status, phase),
-        changes_title(
-            changes, lambda path: shown_path(path.rsplit("/", 1)[-1] or path), first_names
-        ),
-        [part for change in changes for part in change.content()],
-        {"changes": [change.summary() for change in changes]},
-        kind=kind,
-        locations=[place for change in changes for place in change.locations()],
+    shown = shown_status(item.status, phase)
+    title = changes_title(
+        changes, lambda path: shown_path(path.rsplit("/", 1)[-1] or path), first_names
     )
+    content = [part for change in changes for part in change.content()]
+    raw_input = {"changes": [change.summary() for change in changes]}
+    places = [place for change in changes for place in change.locations()]
+    return _call(item.id, shown, title, content, raw_input, kind=kind, locations=places)
 
 
 def file_changes(item: models.FileChangeThreadItem, looks: Looks) -> list[Change]:
@@ -414,16 +395,13 @@ def _mcp_call(item: models.McpToolCallThreadItem, phase: Phase) -> ToolCallAnnou
             content.append(blocks.json_content(result))
     if item.error is not None:
         content.append(code_content(item.error.message, heading="Error:"))
-    return _call(
-        item.id,
-        shown_status(item.status, phase),
-        f"{inline(server)}: {inline(item.tool)}",
-        content,
-        {"server": server, "tool": item.tool, "arguments": plain(item.arguments)},
-        kind="read" if item.read_only_hint else "other",
-        raw_output=known_fields(structuredContent=result, durationMs=item.duration_ms),
-        name=item.tool,
-    )
+    title = f"{inline(server)}: {inline(item.tool)}"
+    raw_input = {"server": server, "tool": item.tool, "arguments": plain(item.arguments)}
+    kind: CallKind = "read" if item.read_only_hint else "other"
+    output = known_fields(structuredContent=result, durationMs=item.duration_ms)
+    shown = shown_status(item.status, phase)
+    name = item.tool
+    return _call(item.id, shown, title, content, raw_input, kind=kind, raw_output=output, name=name)
 
 
 def arguments_content(arguments: object, limit: int = CONTENT_LIMIT) -> list[CallContent]:
@@ -440,15 +418,11 @@ def _dynamic_call(item: models.DynamicToolCallThreadItem, phase: Phase) -> ToolC
         shown = ShownStatus("failed")
     content = arguments_content(item.arguments)
     content += [blocks.output_content(part) for part in item.content_items or ()]
-    return _call(
-        item.id,
-        shown,
-        _tool_name(item.namespace, item.tool),
-        content,
-        {"namespace": item.namespace, "tool": item.tool, "arguments": plain(item.arguments)},
-        raw_output=known_fields(success=item.success, durationMs=item.duration_ms),
-        name=item.tool,
-    )
+    title = _tool_name(item.namespace, item.tool)
+    tool = {"namespace": item.namespace, "tool": item.tool}
+    raw_input = {**tool, "arguments": plain(item.arguments)}
+    output = known_fields(success=item.success, durationMs=item.duration_ms)
+    return _call(item.id, shown, title, content, raw_input, raw_output=output, name=item.tool)
 
 
 def _function_output(
@@ -509,15 +483,9 @@ def _web_search(item: models.WebSearchThreadItem, shown: ShownStatus) -> ToolCal
         else:
             name, snippet = text_at(result, "title") or url, text_at(result, "snippet")
             content.append(blocks.untrusted_link(name, url, snippet))
-    return _call(
-        item.id,
-        shown,
-        title,
-        content,
-        {"query": item.query, "action": plain(item.action)},
-        kind=kind,
-        raw_output=known_fields(results=plain(item.results) if item.results else None),
-    )
+    raw_input = {"query": item.query, "action": plain(item.action)}
+    output = {"results": plain(item.results)} if item.results else None
+    return _call(item.id, shown, title, content, raw_input, kind=kind, raw_output=output)
 
 
 def _image_generation(
@@ -537,7 +505,8 @@ def _image_generation(
         shown = ShownStatus("completed")
     else:
         shown = shown_status(None, "cut_off")
-    content: list[CallContent] = [blocks.file_link(item.saved_path)] if item.saved_path else []
+    saved_path = item.saved_path
+    content: list[CallContent] = [blocks.file_link(saved_path)] if saved_path else []
     if result:
         types = (type_ for start, type_ in _IMAGE_TYPES.items() if result.startswith(start))
         image_type = next(types, None)
@@ -547,23 +516,18 @@ def _image_generation(
             content.append(blocks.bounded_block(ImageBlock(result, image_type)))
     match item.failure:
         case models.UsageLimitExceededImageGenerationFailure(limit_id=limit_id):
-            why = f"No image: the usage limit {inline(limit_id)} is exceeded."
-            content.append(TextBlock(why))
+            text = f"No image: the usage limit {inline(limit_id)} is exceeded."
+            content.append(TextBlock(text))
         case UnknownVariant() as failure:
             content.append(TextBlock(f"No image: {inline(str(failure.wire().get('type')))}."))
         case None:
             pass
         case _:
             assert_never(item.failure)
-    return _call(
-        item.id,
-        shown,
-        "Generate image",
-        content,
-        {"revisedPrompt": item.revised_prompt},
-        raw_output=known_fields(status=item.status or None, savedPath=item.saved_path),
-        locations=[Location(item.saved_path)] if item.saved_path else [],
-    )
+    title, raw_input = "Generate image", {"revisedPrompt": item.revised_prompt}
+    output = known_fields(status=item.status or None, savedPath=saved_path)
+    places = [Location(saved_path)] if saved_path else []
+    return _call(item.id, shown, title, content, raw_input, raw_output=output, locations=places)
 
 
 def unknown_item_id(item: UnknownVariant) -> str:

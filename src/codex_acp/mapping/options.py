@@ -65,7 +65,6 @@ class Mode(NamedTuple):
 
 _READ_ONLY: Final = sandbox_of({"type": "readOnly"})
 _WORKSPACE: Final = sandbox_of({"type": "workspaceWrite"})
-
 _MODES: Final = (
     Mode(
         "read-only",
@@ -98,14 +97,12 @@ _MODES: Final = (
         Access("never", "user", FULL_ACCESS, ":danger-full-access"),
     ),
 )
-
 _POLICIES: Final = {
     "on-request": "asks when needed",
     "never": "never asks",
     "untrusted": "asks before all but harmless commands",
     "on-failure": "asks when a command fails in the sandbox",
 }
-
 _SANDBOXES: Final = {
     "readOnly": "read only",
     "workspaceWrite": "may write in the workspace",

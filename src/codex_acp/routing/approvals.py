@@ -72,14 +72,10 @@ if TYPE_CHECKING:
 
 
 _NO_COMMAND: Final = "(no command given)"
-
 UNKNOWN_COMMAND: Final = "a running command that is not known any more"
-
 _NETWORK: Final[dict[bool | None, str]] = {True: "network", False: "no network"}
-
 _FOR_GOOD: Final = "always, in every directory and later session"
 """How long Codex keeps a rule that it writes to its own files, in ``CODEX_HOME``."""
-
 _BOOKKEEPING: Final = frozenset(
     {"threadId", "turnId", "itemId", "approvalId", "startedAtMs", "availableDecisions"}
 )

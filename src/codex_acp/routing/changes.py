@@ -38,10 +38,8 @@ if TYPE_CHECKING:
 
 Looks: TypeAlias = "Mapping[str, PathLook]"
 """Path → where it leads on the disk, for each path that was looked at."""
-
 WHOLE_TEXT_LIMIT: Final = 1_000_000
 """Characters of a file beyond which only its patch is shown."""
-
 _TOO_LARGE: Final = "it is too large"
 
 

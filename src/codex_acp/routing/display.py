@@ -25,21 +25,16 @@ if TYPE_CHECKING:
 
 TITLE_LIMIT: Final = 4_000
 """Characters of a title; a longer one is cut, with a note. Real commands are far shorter."""
-
 _OPEN: Final = "\u27e6"
 _CLOSE: Final = "\u27e7"
 _NEWLINE_SIGN: Final = "\u23ce"
 _TAB_SIGN: Final = "\u21e5"
-
 _MAX_REMEMBERED: Final = 4096
 """Characters that a translation table caches; a bound against hostile text."""
-
 _JOINERS: Final = frozenset("\u00ad\u200b\u200c\u200d\u2060")
 """Soft hyphen, zero-width space, non-joiner and joiner, word joiner: they change no direction."""
-
 _LAYOUT: Final = "\n\t"
 """Characters that may stay as they are where several lines are allowed."""
-
 _CONTROLS: Final = tuple(map(chr, (*range(0x20), 0x7F)))
 _CONTROLS_BUT_LINES: Final = tuple(c for c in _CONTROLS if c not in _LAYOUT)
 
@@ -171,19 +166,15 @@ class _Notation(dict[int, str]):
 
 _FENCE: Final = re.compile(r"`{3,}")
 _BACKTICKS: Final = re.compile(r"`+")
-
 _PLAIN_WORDS: Final = re.compile(
     r"""["'(/.]?[^\W_](?:[^\W_]|[ ,.;'"()/?!%+…\u2013\u2014\u201c\u201d\u2018\u2019-]|:(?= |$))*"""
 )
 """Words, and signs without a meaning in Markdown after the first word of a line."""
-
 _MARKDOWN_SIGNS: Final = re.compile(r"\A\d+[.)](?: |\Z)|--|\.\.\.(?! |\Z)|  | \Z")
 """Signs that Markdown changes even so: a list's number, joined dashes and dots, lost spaces."""
-
 _LINES: Final = _Notation({ord("\n"): "\n", ord("\t"): "\t", ord(_OPEN): _notation(ord(_OPEN))})
 _ONE_LINE: Final = _Notation(
     {ord("\n"): _NEWLINE_SIGN, ord("\t"): _TAB_SIGN}
     | {ord(sign): _notation(ord(sign)) for sign in (_OPEN, _NEWLINE_SIGN, _TAB_SIGN)}
 )
-
 _CONTROLS_ONLY: Final = _Notation({ord(char): char for char in _LAYOUT}, _is_harmless)

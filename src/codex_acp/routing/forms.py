@@ -86,8 +86,6 @@ _KEYWORDS: Final = frozenset(
     }
 )  # fmt: skip
 """Keywords of `McpElicitationPrimitiveSchema`, and ``uniqueItems``: no answer repeats a choice."""
-
-
 MAX_LABEL: Final = 100
 """Characters of a field's name in a sentence."""
 

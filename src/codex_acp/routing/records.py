@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
 _MAX_KIND: Final = 60
 """Characters of a claimed approval kind that are recorded; an MCP server chooses the text."""
-
 _MAX_FILES: Final = 100
 """Files of one approval that are recorded by name; the rest is counted."""
 

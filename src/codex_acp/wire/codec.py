@@ -23,13 +23,10 @@ if TYPE_CHECKING:
 
 
 T = TypeVar("T")
-
 MAX_PROBLEMS = 8
 """Wrong fields that an error names: the first ones show the cause."""
-
 MAX_ERRORS = 1000
 """Errors of pydantic that are looked at: each takes kilobytes of Python objects."""
-
 _ANY = SchemaSerializer({"type": "any"})
 # The first call imports for 10 ms: now, in the thread that loads modules ahead, no answer waits.
 _ANY.to_json(None)

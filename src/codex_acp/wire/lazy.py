@@ -116,10 +116,8 @@ else:
 
 Schema: TypeAlias = dict[str, Any]
 """Schema from which pydantic-core builds a validator and a serializer."""
-
 Fields: TypeAlias = dict[str, Schema]
 """Attribute → the schema of one field of a class."""
-
 CONFIG: dict[str, bool | str] = {
     "allow_inf_nan": False,
     "extra_fields_behavior": "allow",
@@ -275,10 +273,7 @@ else:
 
 TESTED = ("2.12", "2.13", "2.14")
 """The pydantic versions with which `nox -s pydantic` tests the method of this module."""
-
-
 IS_TESTED = LEFT_OUT or ".".join(import_module("pydantic").VERSION.split(".")[:2]) in TESTED
-
 OF_AN_EMPTY_MODEL: dict[str, Any] = {
     "__class_vars__": {"wire_tags"},
     "__private_attributes__": {},
@@ -291,8 +286,6 @@ OF_AN_EMPTY_MODEL: dict[str, Any] = {
     "__pydantic_post_init__": None,
 }
 """Members of a base class that pydantic has made: pydantic would take a sixth of a start."""
-
-
 _make: Any = type.__new__ if LEFT_OUT else ABCMeta.__new__
 
 

@@ -63,13 +63,10 @@ def _not_null(schema: Schema) -> Schema:
 
 OMIT_IF_INVALID = _Mark(words.omit_if_invalid)
 """An invalid value reads as absent; in a list, the item is dropped."""
-
 EMPTY_IF_INVALID = _Mark(words.empty_if_invalid)
 """An invalid value of a required list reads as empty; a missing list is an error."""
-
 EMPTY_IF_NULL = _Mark(words.empty_if_null)
 """Null reads as an empty list or map."""
-
 NOT_NULL = _Mark(_not_null)
 """The type is ``T | None``, but None means absent: null is refused in reading and writing."""
 
