@@ -94,7 +94,7 @@ class EitherAgentSide(Side):
             logger.debug("%s was sent before initialize and ignored", notification.method)
 
     async def close_behind(self, method: str, seconds: float) -> None:
-        """Close after the answers of the open requests of ``method``, or after ``seconds``."""
+        """Close once the open requests of ``method`` are answered, or after ``seconds``."""
         entries = [entry for entry in self._open.values() if entry.responder.method == method]
         tasks = {entry.task for entry in entries if entry.task is not None}
         if tasks:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, assert_never
 
 from codex_acp._json import text_at, value_at
-from codex_acp._record import record
+from codex_acp._record import record  # as `dataclass`, loaded faster
 from codex_acp.errors import RpcError
 from codex_acp.jsonrpc.message import INVALID_PARAMS
 

@@ -13,10 +13,19 @@ from typing import TYPE_CHECKING, Final, assert_never
 from codex_acp._json import text_at
 from codex_acp.codex._generated import models
 from codex_acp.codex.approvals.running_items import created_paths, move_target, server_of
-from codex_acp.mapping import prompt as blocks
 from codex_acp.mapping.call import UNFINISHED, ShownStatus, first_names, known_fields, shown_status
 from codex_acp.mapping.content import ImageBlock, Location, TerminalContent, TextBlock
 from codex_acp.mapping.events import ToolCallAnnounced, tool_call_id
+from codex_acp.mapping.prompt import (
+    bounded_block,
+    file_link,
+    json_content,
+    mcp_content,
+    output_block,
+    output_content,
+    untrusted_link,
+    without_data,
+)
 from codex_acp.routing.changes import (
     CONTENT_LIMIT,
     Change,
@@ -51,7 +60,7 @@ def call_of(
     shown = shown_status(None, phase)  # for the kinds of items without a status
     match item:
         case models.CommandExecutionThreadItem():
-            call = _command(item, phase, state, streamed)
+            call = _command_call(item, phase, state, streamed)
         case models.FileChangeThreadItem():
             call = file_change_call(item, phase, looks_for_call(state, tool_call_id(item.id)))
         case models.McpToolCallThreadItem():
@@ -59,18 +68,18 @@ def call_of(
         case models.DynamicToolCallThreadItem():
             call = _dynamic_call(item, phase)
         case models.FunctionCallOutputThreadItem():
-            call = _function_output(item, shown)
+            call = _function_output_call(item, shown)
         case models.CollabAgentToolCallThreadItem() | models.SubAgentActivityThreadItem():
             call = _agents_call(item, phase)
         case models.WebSearchThreadItem():
-            call = _web_search(item, shown)
+            call = _web_search_call(item, shown)
         case models.ImageViewThreadItem():
             title = f"View image {inline(item.path.rstrip('/').rsplit('/', 1)[-1] or item.path)}"
-            content, places = [blocks.file_link(item.path)], [Location(item.path)]
+            content, places = [file_link(item.path)], [Location(item.path)]
             raw_input = {"path": item.path}
             call = _call(item.id, shown, title, content, raw_input, kind="read", locations=places)
         case models.ImageGenerationThreadItem() | models.FileIdImageGenerationThreadItem():
-            call = _image_generation(item, phase)
+            call = _image_call(item, phase)
         case models.SleepThreadItem():
             title = f"Wait {item.duration_ms / 1000:g} s"
             call = _call(item.id, shown, title, [], {"durationMs": item.duration_ms})
@@ -78,7 +87,7 @@ def call_of(
             wire = item.wire()
             shown = shown_status(text_at(wire, "status"), phase)
             title = inline(str(wire.get("type")))
-            call = _call(unknown_item_id(item), shown, title, [], plain(wire))
+            call = _call(_unknown_item_id(item), shown, title, [], plain(wire))
         case _:
             assert_never(item)
     call.raw_output = call.raw_output if phase == "over" else None
@@ -135,7 +144,14 @@ def looks_to_keep(item: ToolItem, looks: Looks) -> Looks:
 
 def id_of(item: ToolItem) -> str:
     """Return the id of an item's tool call."""
-    return tool_call_id(unknown_item_id(item) if isinstance(item, UnknownVariant) else item.id)
+    return tool_call_id(_unknown_item_id(item) if isinstance(item, UnknownVariant) else item.id)
+
+
+def _unknown_item_id(item: UnknownVariant) -> str:
+    """Return the id of an unknown item; without an id, one that all items of its type share."""
+    wire = item.wire()
+    item_id = text_at(wire, "id")
+    return f"item {wire.get('type')}" if item_id is None else item_id
 
 
 def status_of(item: models.ThreadItem) -> str | None:
@@ -215,14 +231,14 @@ def _agents_call(
 # Commands.
 
 _SHELL_PREFIX: Final = re.compile(r"(?:/[\w./+-]*/)?(?:ba|da|fi|k|z)?sh -(?:l|i|li)?c ", re.ASCII)
-"""Start of a command that Codex runs in a shell."""
+"""Start of a command that Codex runs in a shell: ``/bin/bash -lc ``."""
 _NAME_LIMIT: Final = 500
 """Characters of one name in a title; the name of a file has at most 255."""
 _UNQUOTED_LIMIT: Final = 16 * 1024
 """Characters of a command that `shlex` may unquote: it takes 1.5 seconds for a megabyte."""
 
 
-def _command(
+def _command_call(
     item: models.CommandExecutionThreadItem, phase: Phase, state: SessionState, streamed: str | None
 ) -> ToolCallAnnounced:
     """Show a command; `call_of` explains ``streamed``."""
@@ -235,7 +251,7 @@ def _command(
         shown = ShownStatus(shown.status, line)
     content = command_content(item, terminal=terminal)
     if output and not terminal:
-        content.append(blocks.output_block(output))
+        content.append(output_block(output))
     if phase != "running":
         if not terminal and item.exit_code is not None:
             content.append(TextBlock(f"Exit code: {item.exit_code}"))
@@ -250,7 +266,7 @@ def _command(
     return ToolCallAnnounced(
         id=tool_call_id(item.id),
         title=_reading_title(item) or inline(script_of(item.command)) or "(no command given)",
-        kind=_kind(item.command_actions),
+        kind=_command_kind(item.command_actions),
         status=shown.status,
         content=content,
         locations=[Location(path) for path in dict.fromkeys(read_paths)],
@@ -290,7 +306,7 @@ def script_of(command: str) -> str:
     return words[0] if len(words) == 1 and words[0].strip() else command
 
 
-def _kind(actions: Sequence[models.CommandAction]) -> CallKind:
+def _command_kind(actions: Sequence[models.CommandAction]) -> CallKind:
     if actions and all(isinstance(action, models.ReadCommandAction) for action in actions):
         return "read"
     if actions and all(
@@ -304,7 +320,7 @@ def _kind(actions: Sequence[models.CommandAction]) -> CallKind:
 def _reading_title(item: models.CommandExecutionThreadItem) -> str | None:
     """Return a title such as ``Read a.py``; None unless the command only reads or only searches."""
     actions = item.command_actions
-    if _kind(actions) == "execute":
+    if _command_kind(actions) == "execute":
         return None
     read_actions = (each for each in actions if isinstance(each, models.ReadCommandAction))
     reads = list(dict.fromkeys(action.name for action in read_actions))
@@ -389,10 +405,10 @@ def _mcp_call(item: models.McpToolCallThreadItem, phase: Phase) -> ToolCallAnnou
     server = server_of(item)
     result: object = None
     if item.result is not None:
-        content += [blocks.mcp_content(block) for block in item.result.content]
-        result = blocks.without_data(plain(item.result.structured_content))
+        content += [mcp_content(block) for block in item.result.content]
+        result = without_data(plain(item.result.structured_content))
         if result is not None and not item.result.content:
-            content.append(blocks.json_content(result))
+            content.append(json_content(result))
     if item.error is not None:
         content.append(code_content(item.error.message, heading="Error:"))
     title = f"{inline(server)}: {inline(item.tool)}"
@@ -408,7 +424,7 @@ def arguments_content(arguments: object, limit: int = CONTENT_LIMIT) -> list[Cal
     """Show at most ``limit`` characters of the arguments of a call, if it has arguments."""
     if arguments in (None, {}):
         return []
-    return [blocks.json_content(arguments, "Arguments:", limit)]
+    return [json_content(arguments, "Arguments:", limit)]
 
 
 def _dynamic_call(item: models.DynamicToolCallThreadItem, phase: Phase) -> ToolCallAnnounced:
@@ -417,7 +433,7 @@ def _dynamic_call(item: models.DynamicToolCallThreadItem, phase: Phase) -> ToolC
     if shown.status == "completed" and item.success is False:
         shown = ShownStatus("failed")
     content = arguments_content(item.arguments)
-    content += [blocks.output_content(part) for part in item.content_items or ()]
+    content += [output_content(part) for part in item.content_items or ()]
     title = _tool_name(item.namespace, item.tool)
     tool = {"namespace": item.namespace, "tool": item.tool}
     raw_input = {**tool, "arguments": plain(item.arguments)}
@@ -425,14 +441,14 @@ def _dynamic_call(item: models.DynamicToolCallThreadItem, phase: Phase) -> ToolC
     return _call(item.id, shown, title, content, raw_input, raw_output=output, name=item.tool)
 
 
-def _function_output(
+def _function_output_call(
     item: models.FunctionCallOutputThreadItem, shown: ShownStatus
 ) -> ToolCallAnnounced:
     """Show the output of a function; Codex keeps no item for the call of the function."""
     if isinstance(item.output, str):
-        content: list[CallContent] = [blocks.output_block(item.output)] if item.output else []
+        content: list[CallContent] = [output_block(item.output)] if item.output else []
     else:
-        content = [blocks.output_content(part) for part in item.output]
+        content = [output_content(part) for part in item.output]
     title = _tool_name(item.namespace, item.name)
     raw_input = {"namespace": item.namespace, "name": item.name}
     return _call(item.id, shown, title, content, raw_input, name=item.name)
@@ -455,7 +471,7 @@ _REFERENCE_LIMIT: Final = 200
 """Characters of an image's result that are shown if the result is not an image in base64."""
 
 
-def _web_search(item: models.WebSearchThreadItem, shown: ShownStatus) -> ToolCallAnnounced:
+def _web_search_call(item: models.WebSearchThreadItem, shown: ShownStatus) -> ToolCallAnnounced:
     """Show a web search with its results as links, or an opened page."""
     action = item.action
     kind: CallKind = "fetch"
@@ -479,16 +495,16 @@ def _web_search(item: models.WebSearchThreadItem, shown: ShownStatus) -> ToolCal
     for result in item.results or ():
         url = text_at(result, "url")
         if url is None:
-            content.append(blocks.json_content(result))
+            content.append(json_content(result))
         else:
             name, snippet = text_at(result, "title") or url, text_at(result, "snippet")
-            content.append(blocks.untrusted_link(name, url, snippet))
+            content.append(untrusted_link(name, url, snippet))
     raw_input = {"query": item.query, "action": plain(item.action)}
     output = {"results": plain(item.results)} if item.results else None
     return _call(item.id, shown, title, content, raw_input, kind=kind, raw_output=output)
 
 
-def _image_generation(
+def _image_call(
     item: models.ImageGenerationThreadItem | models.FileIdImageGenerationThreadItem, phase: Phase
 ) -> ToolCallAnnounced:
     """Show the generation of an image: the image, its file, or why it was not generated."""
@@ -506,14 +522,14 @@ def _image_generation(
     else:
         shown = shown_status(None, "cut_off")
     saved_path = item.saved_path
-    content: list[CallContent] = [blocks.file_link(saved_path)] if saved_path else []
+    content: list[CallContent] = [file_link(saved_path)] if saved_path else []
     if result:
         types = (type_ for start, type_ in _IMAGE_TYPES.items() if result.startswith(start))
         image_type = next(types, None)
         if image_type is None:
             content.append(TextBlock(f"Image: {inline(result, _REFERENCE_LIMIT)}"))
         else:
-            content.append(blocks.bounded_block(ImageBlock(result, image_type)))
+            content.append(bounded_block(ImageBlock(result, image_type)))
     match item.failure:
         case models.UsageLimitExceededImageGenerationFailure(limit_id=limit_id):
             text = f"No image: the usage limit {inline(limit_id)} is exceeded."
@@ -528,10 +544,3 @@ def _image_generation(
     output = known_fields(status=item.status or None, savedPath=saved_path)
     places = [Location(saved_path)] if saved_path else []
     return _call(item.id, shown, title, content, raw_input, raw_output=output, locations=places)
-
-
-def unknown_item_id(item: UnknownVariant) -> str:
-    """Return the id of an unknown item; without an id, one that all items of its type share."""
-    wire = item.wire()
-    item_id = text_at(wire, "id")
-    return f"item {wire.get('type')}" if item_id is None else item_id

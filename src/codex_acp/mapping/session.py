@@ -86,7 +86,7 @@ def state_of(event: events.StateChanged) -> dict[str, Any]:
 
 _UNAUTHORIZED_STATUS: Final = 401
 """Status code of HTTP."""
-_STOPS: dict[str, events.StopReason] = {
+_STOP_REASONS: dict[str, events.StopReason] = {
     "contextWindowExceeded": "max_tokens",
     "sessionBudgetExceeded": "max_turn_requests",
     "tooManyDenials": "max_turn_requests",
@@ -142,11 +142,11 @@ def failure(error: models.TurnError | None) -> events.PromptEnd:
     if error is None:
         return events.PromptFailure(INTERNAL_ERROR, "Codex failed the turn and gave no reason", {})
     info = error.codex_error_info
-    if isinstance(info, str) and info in _STOPS:
+    if isinstance(info, str) and info in _STOP_REASONS:
         explanation = error.message
         if error.misalignment and error.misalignment.detailed_explanation:
             explanation = f"{explanation}\n\n{error.misalignment.detailed_explanation}"
-        return events.PromptStop(_STOPS[info], explanation)
+        return events.PromptStop(_STOP_REASONS[info], explanation)
     details = plain(info) if isinstance(info, WireModel) else None
     unauthorized = info == "unauthorized" or any(
         isinstance(value, dict) and value.get("httpStatusCode") == _UNAUTHORIZED_STATUS

@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from codex_acp._last_ones import LastOnes
-from codex_acp._record import record
+from codex_acp._record import record  # as `dataclass`, loaded faster
 from codex_acp.acp.capabilities import ClientFeatures
 
 if TYPE_CHECKING:
