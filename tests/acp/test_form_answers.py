@@ -23,8 +23,8 @@ from codex_acp.acp.form_answers import (
     Problem,
     ValidContent,
     as_json,
-    too_large,
     validate,
+    why_too_large,
 )
 from codex_acp.acp.types import ElicitationSchema
 from codex_acp.codex._generated.models import McpElicitationSchema
@@ -255,19 +255,19 @@ def _fields(count: int) -> dict[str, Any]:
 def test_a_form_that_no_person_fills_in_is_too_large() -> None:
     fields = _fields(MANY)
     schema = _as_read({"type": "object", "properties": fields, "required": [*fields]})
-    assert too_large(schema) == f"it has {MANY} fields, above the limit of {MAX_FIELDS}"
+    assert why_too_large(schema) == f"it has {MANY} fields, above the limit of {MAX_FIELDS}"
     assert acp_form(
         decode(McpElicitationSchema, {"type": "object", "properties": fields})
     ) == Unrepresentable(f"it has {MANY} fields, above the limit of {MAX_FIELDS}")
     schema = _as_read({"properties": _fields(MAX_FIELDS)})
-    assert too_large(schema) is None
+    assert why_too_large(schema) is None
     words = {"f": {"type": "boolean", "description": "x" * MAX_CHARACTERS}}
-    assert too_large(_as_read({"properties": words})) is not None
+    assert why_too_large(_as_read({"properties": words})) is not None
     values = [str(n) for n in range(MAX_CHOICES + 1)]
     choices = {"f": {"type": "string", "enum": values}}
-    assert too_large(_as_read({"properties": choices})) is not None
+    assert why_too_large(_as_read({"properties": choices})) is not None
     values.pop()
-    assert too_large(_as_read({"properties": choices})) is None
+    assert why_too_large(_as_read({"properties": choices})) is None
 
 
 class Looked:

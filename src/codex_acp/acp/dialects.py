@@ -149,6 +149,7 @@ def dialect(version: int, side: SideName, handlers: AnyHandlers) -> Dialect:
     to_client = (registry.CLIENT_REQUESTS, {**registry.CLIENT_NOTIFICATIONS, **of_both_sides})
     from_peer, to_peer = (to_agent, to_client) if side == "agent" else (to_client, to_agent)
     peer_requests, peer_notifications = from_peer
+    own_requests, own_notifications = to_peer
     is_stable = handlers.unstable is None and handlers.unstable_notifications is None
     unstable_requests = handlers.unstable or {}
     unstable_notifications = handlers.unstable_notifications or {}
@@ -170,7 +171,7 @@ def dialect(version: int, side: SideName, handlers: AnyHandlers) -> Dialect:
         registry.STABLE_MODELS if is_stable else registry.MODELS,
         peer_requests,
         peer_notifications,
-        {**to_peer[0], **to_peer[1]},
+        {**own_requests, **own_notifications},
         {**handlers.requests, **unstable_requests},
         {**handlers.notifications, **unstable_notifications},
         handlers.quick or {},

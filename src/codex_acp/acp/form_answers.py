@@ -130,7 +130,7 @@ def as_json(model: WireModel) -> Any:
     return plain(model)
 
 
-def too_large(schema: Form) -> str | None:
+def why_too_large(schema: Form) -> str | None:
     """Return why a form is too large for a person, to complete "it was declined because …"."""
     properties = schema.get("properties", {})
     # ACP allows to require names that are no fields.

@@ -301,14 +301,14 @@ class _Session:
     async def start_prompt(self, content: list[Json], run: Callable[[], Awaitable[Any]]) -> str:
         """Wait for the earlier prompts, then call ``run`` in a task; return the message's id.
         Raises RpcError -32800 if the prompt is cancelled while it waits."""
-        waiting = anyio.CancelScope()
-        self._waiting.append(waiting)
+        scope = anyio.CancelScope()
+        self._waiting.append(scope)
         try:
-            with waiting:
+            with scope:
                 await self._turn.acquire()
         finally:
-            self._waiting.remove(waiting)
-        if waiting.cancelled_caught:
+            self._waiting.remove(scope)
+        if scope.cancelled_caught:
             raise RpcError(REQUEST_CANCELLED, "the prompt was cancelled before it had its place")
         message_id = secrets.token_hex(8)
         self._send({"sessionUpdate": "user_message", "messageId": message_id, "content": content})
@@ -370,8 +370,9 @@ class _Session:
             self._send(converted)
 
     def send_state(self) -> None:
-        busy = "requires_action" if self._questions else "running"
-        state = busy if self._turn.locked() else "idle"
+        state = "idle"
+        if self._turn.locked():
+            state = "requires_action" if self._questions else "running"
         self._send({"sessionUpdate": "state_update", "state": state})
 
     def _send(self, update: Json) -> None:

@@ -340,9 +340,9 @@ class Side:
         except asyncio.CancelledError:
             # Do not re-raise: a CancelledError that comes from inside the handler (it awaited a
             # task that was cancelled elsewhere) would end the task group and the connection.
-            answer_rpc_error(responder, cancelled(method))
+            answer_rpc_error(responder, cancelled_error(method))
         except BaseException as error:
-            answer_rpc_error(responder, cancelled(method, f"ended by {error!r}"))
+            answer_rpc_error(responder, cancelled_error(method, f"ended by {error!r}"))
             raise
         finally:
             key = (type(responder.id), responder.id)
@@ -354,7 +354,7 @@ class Side:
         self._leaving = True
         why = "was cancelled: the connection is being closed"
         for entry in self._open.values():
-            answer_rpc_error(entry.responder, cancelled(entry.responder.method, why))
+            answer_rpc_error(entry.responder, cancelled_error(entry.responder.method, why))
 
     # Notifications of the peer.
 
@@ -453,14 +453,14 @@ def answer_failure(responder: Responder, error: Exception, *, was_cancelled: boo
         what = f"{type(error).__name__}: {error}"
         logger.error("the handler of %s failed", method, exc_info=error)
     if was_cancelled:
-        answer_rpc_error(responder, cancelled(method))
+        answer_rpc_error(responder, cancelled_error(method))
     else:
         # The connection that a handler loses leads to the program that does the agent's work.
         data = {"reason": AGENT_LOST} if isinstance(error, TransportError) else None
         answer_rpc_error(responder, RpcError(INTERNAL_ERROR, f"{method} failed: {what}", data))
 
 
-def cancelled(method: str, why: str = "was cancelled") -> RpcError:
+def cancelled_error(method: str, why: str = "was cancelled") -> RpcError:
     """Return the error for a request whose handler was cancelled, by the peer or this side."""
     return RpcError(REQUEST_CANCELLED, f"{method} {why}")
 

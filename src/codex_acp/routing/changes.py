@@ -41,6 +41,8 @@ Looks: TypeAlias = "Mapping[str, PathLook]"
 WHOLE_TEXT_LIMIT: Final = 1_000_000
 """Characters of a file beyond which only its patch is shown."""
 _TOO_LARGE: Final = "it is too large"
+_PARTICIPLES: Final = {"Create": "new", "Replace": "replaced", "Delete": "deleted"}
+"""Verb of a change → note of its file in a title that has another verb."""
 
 
 class Change:
@@ -249,10 +251,6 @@ class Change:
             for why in self._unread_notes()
         ]
         return [TextBlock("\n\n".join(lines))] if lines else []
-
-
-_PARTICIPLES: Final = {"Create": "new", "Replace": "replaced", "Delete": "deleted"}
-"""Verb of a change → note of its file in a title that has another verb."""
 
 
 def changes_title(

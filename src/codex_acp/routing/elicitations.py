@@ -35,7 +35,7 @@ from typing import (
 )
 
 from codex_acp._urls import AllowedUrl, RefusedUrl, allowed_url
-from codex_acp.acp.form_answers import InvalidContent, too_large, validate
+from codex_acp.acp.form_answers import InvalidContent, validate, why_too_large
 from codex_acp.codex._generated import models
 from codex_acp.codex.approvals import classify as classes
 from codex_acp.codex.approvals.running_items import full_server_name
@@ -198,7 +198,7 @@ def user_input_elicitation(
     schema: Form = {"type": "object", "properties": fields}
     if required:
         schema["required"] = required
-    reason = too_large(schema)
+    reason = why_too_large(schema)
     if reason is not None:
         return forms.Unrepresentable(reason)
     message = "\n".join(question.question for question in questions)

@@ -24,7 +24,7 @@ from codex_acp.acp.form_answers import (
     MAX_INTEGER,
     MIN_INTEGER,
     misfit,
-    too_large,
+    why_too_large,
 )
 from codex_acp.codex._generated import models
 from codex_acp.errors import InvalidPayload
@@ -156,7 +156,7 @@ def acp_form(schema: models.McpElicitationSchema) -> Form | Unrepresentable:
         form = _form(schema)
     except LossError as loss:
         return Unrepresentable(str(loss))
-    reason = too_large(form)
+    reason = why_too_large(form)
     return form if reason is None else Unrepresentable(reason)
 
 

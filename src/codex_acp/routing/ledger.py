@@ -121,7 +121,8 @@ class Ledger:
     _pending: dict[Key, LedgerEntry] = field(default_factory=dict)
     _accepted: dict[Key, LedgerEntry] = field(default_factory=dict)
     _ids: ActionIds[Key] = field(default_factory=ActionIds)
-    _opened: int = 0
+    """Finds actions that Codex could take for each other."""
+    _opened: int = 0  # counts all entries, for their tokens
 
     @property
     def pending(self) -> tuple[LedgerEntry, ...]:

@@ -22,7 +22,7 @@ from codex_acp._urls import RefusedUrl, allowed_url
 from codex_acp._version import __version__
 from codex_acp.acp import PROTOCOL_VERSION, types
 from codex_acp.acp.client_side import option_of, outcome_of
-from codex_acp.acp.form_answers import InvalidContent, as_json, too_large, validate
+from codex_acp.acp.form_answers import InvalidContent, as_json, validate, why_too_large
 from codex_acp.errors import MisuseError, RpcError
 from codex_acp.jsonrpc.message import INVALID_PARAMS, METHOD_NOT_FOUND, RESOURCE_NOT_FOUND
 from codex_acp.runtime.filesystem import FileAccess, FileThreads, Roots, read_text, write_text
@@ -155,7 +155,7 @@ def problems_of(schema: types.ElicitationSchema, content: Mapping[str, object]) 
 async def ask_form(callback: FormCallback, form: Form) -> types.CreateElicitationResponse:
     """Call the callback; return the answer to the form. Content that does not fit cancels the form;
     a form that is too large is declined without the callback."""
-    reason = too_large(as_json(form.requested_schema))
+    reason = why_too_large(as_json(form.requested_schema))
     if reason is not None:
         logger.warning("a form of the agent was declined because %s", reason)
         return types.DeclineCreateElicitationResponse()
