@@ -1,7 +1,7 @@
 """Drive the machine of a session: make events of messages and timers, and carry out its effects.
 
-An event that an effect causes at once (a call fails because the connection is closed) joins the end
-of the queue. Not thread-safe.
+An event that an effect causes at once (a call fails because the connection is closed) waits in a
+queue until the other effects are carried out. Not thread-safe.
 """
 
 from __future__ import annotations
@@ -41,13 +41,14 @@ if TYPE_CHECKING:
     OnMessageId: TypeAlias = Callable[[str], None]
     """Called with the id of a message."""
     OnReply: TypeAlias = Callable[[JsonValue | CodexAcpError], None]
+    """Called with the result of a call, or its error."""
 
 logger = logging.getLogger(__name__)
 
 MAX_PROMPTS: Final = 32
 """Unanswered prompts that one session accepts: more than a person types while a turn runs."""
 
-NAMES_TURN: Final = frozenset({"turn/start", "review/start"})
+_TURN_NAMING_METHODS: Final = frozenset({"turn/start", "review/start"})
 """Methods whose answer names the turn that they begin."""
 
 taps: Final[list[Tap]] = []
@@ -58,7 +59,7 @@ class Timings(NamedTuple):
     """Seconds that each timer of a session runs."""
 
     cancel: float = 10.0
-    """From a cancel until its prompts are answered, even if the turn has not ended."""
+    """From a cancel to the answers of the prompts, even if the turn has not ended."""
     clean_up: float = 3.0
     """For Codex to end the commands of an interrupted turn: far below ``cancel``."""
     free: float = 2.0
@@ -66,7 +67,7 @@ class Timings(NamedTuple):
     answer: float = 5.0
     """From ``turn/started`` to the reply that names the turn: usually both arrive together."""
     silence: float = 60.0
-    """Without a notification of the thread, before Codex is asked: a model may think as long."""
+    """Without a notification of the thread, before Codex is asked; models think for a minute."""
     stopped: float = 2.0
     """From Codex's report of an idle thread to the end of the turn: usually both come together."""
     look_up: float = 10.0
@@ -103,7 +104,7 @@ class NothingRuns(RpcError):
 
 
 class PromptOutcome(NamedTuple):
-    """End of a prompt, and its token usage."""
+    """The end of a prompt for `Session`: its stop reason or failure, and its token usage."""
 
     end: PromptEnd
     usage: dict[str, JsonValue] | None = None
@@ -113,7 +114,7 @@ class PromptOutcome(NamedTuple):
 
 
 class PromptResult(NamedTuple):
-    """Stop reason and token usage of a prompt that did not fail, for its answer."""
+    """The end of a prompt for the client, if it did not fail: stop reason and token usage."""
 
     stop: PromptStop
     usage: dict[str, JsonValue] | None = None
@@ -158,16 +159,16 @@ class _Pending:
         self.on_accepted = on_accepted
         self.takes_plan = False
         """Whether the prompt carries out a plan in a second turn: never run it again."""
-        self.outcome: asyncio.Future[PromptOutcome | None]
-        self.outcome = asyncio.get_running_loop().create_future()
-        """End of the prompt; None: `_result` runs its `LocalReply` now."""
+        self.outcome: asyncio.Future[PromptOutcome | None] = _new_future()
+        """End of the prompt; None: the machine lets `_result` run the `LocalReply` now."""
 
     def settle(self, outcome: PromptOutcome | Exception | None) -> None:
+        """Set the outcome, unless the prompt has ended."""
         if self.outcome.done():
             if self.outcome.exception() is not None or self.outcome.result() is not None:
                 return
             # The prompt ends before `_result` has run its `LocalReply`.
-            self.outcome = asyncio.get_running_loop().create_future()
+            self.outcome = _new_future()
         if isinstance(outcome, Exception):
             self.outcome.set_exception(outcome)
         else:
@@ -217,7 +218,8 @@ class SessionDriver:
 
     @property
     def turn(self) -> object | None:
-        """Return a value that identifies the running turn from beginning to end; None: no turn."""
+        """Return a value that identifies the running turn from beginning to end; None: no turn.
+        A turn counts that Codex began by itself (`active`), and the wait for a plan's review."""
         run = self.machine.run
         return run.number if run is not None else self.machine.active or self.reviewing
 
@@ -229,13 +231,14 @@ class SessionDriver:
 
     @property
     def turn_ids(self) -> frozenset[str | None]:
-        """Return the known ids of the running turn and of its inner turns."""
+        """Return the known ids of the running turn and of its inner turns; None may be among them
+        if no turn runs."""
         run = self.machine.run
         return frozenset([self.machine.active, *(() if run is None else run.names)])
 
     @property
-    def running_turn(self) -> str | None:
-        """Return the id of the turn that a prompt runs in."""
+    def prompts_turn(self) -> str | None:
+        """Return the id of the turn that a prompt runs in, as far as Codex has named it."""
         run = self.machine.run
         return None if run is None else run.turn
 
@@ -258,8 +261,8 @@ class SessionDriver:
 
         The prompt joins the queue, unless `begin` has put it there; then ``prepare`` reads its
         content. When Codex has taken the message, the driver calls ``show`` and, once,
-        ``on_accepted`` with its id. Raises RpcError if too many prompts wait, what ``prepare``
-        raises, and NothingRuns if the prompt only ``joins`` a turn and no turn takes it.
+        ``on_accepted`` with the message's id. Raises RpcError if too many prompts wait, what
+        ``prepare`` raises, and with ``joins`` NothingRuns if no running turn takes the prompt.
         """
         pending = None if early is None else self._pending.get(early.message_id)
         if pending is None:
@@ -268,7 +271,7 @@ class SessionDriver:
         try:
             with pending.scope:
                 pending.work = await prepare()
-            if pending.work is not None:
+            if pending.work is not None:  # None: the scope was cancelled with the prompt's answer
                 self.handle(ev.Prepared(pending.id, _kind(pending.work)))
             return await self._result(pending)
         finally:
@@ -284,7 +287,7 @@ class SessionDriver:
         self._stop_waiting[call] = early.abandon
         self.handle(ev.AskedEarly(pending.id, call))
         on_reply = partial(self._turn_start_replied, call, "turn/start")
-        early.when_answered(self._reply_callback(call, on_reply))
+        early.when_answered(partial(self._replied, call, on_reply))
 
     def lost(self, error: TransportError | None) -> None:
         """Note that the connection to Codex ended, and with it every turn."""
@@ -298,7 +301,7 @@ class SessionDriver:
         self._written_before.clear()
 
     async def wait_idle(self) -> None:
-        """Wait until no prompt is open and no turn runs; bounded after a cancel."""
+        """Wait until no prompt is open and no turn runs; after a cancel, the timers end both."""
         while self._pending or self.machine.run is not None:
             changed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._idle_waiters.append(changed)
@@ -324,7 +327,7 @@ class SessionDriver:
                 return result
             if pending.outcome is not outcome:  # `settle` has replaced it
                 continue
-            pending.outcome = asyncio.get_running_loop().create_future()
+            pending.outcome = _new_future()
             assert isinstance(pending.work, LocalReply), "only a LocalReply settles with None"
             pending.scope = CancelScope()
             end: PromptEnd = DONE
@@ -352,7 +355,7 @@ class SessionDriver:
 
     @contextmanager
     def asking(self, turn_id: str | None = None) -> Iterator[None]:
-        """Count a question as open in a ``with`` block; None: it comes before a turn."""
+        """Count a question as open in a ``with`` block; no ``turn_id``: it comes before a turn."""
         self._last_question += 1
         question = self._last_question
         self.handle(ev.Asked(question, turn_id))
@@ -368,7 +371,7 @@ class SessionDriver:
         self._last_activity = monotonic()
 
     def turn_ended(self, turn_id: str, end: PromptEnd) -> None:
-        """Note the end of a turn (``turn/completed``), also if it did not fit the schema."""
+        """Note the end of a turn, by a ``turn/completed`` that may not have fitted the schema."""
         self.handle(ev.TurnEnded(turn_id, end, self._host.has_plan))
 
     # Events and effects.
@@ -400,7 +403,7 @@ class SessionDriver:
 
     def _carry_out(self, effect: ev.Effect) -> None:
         if isinstance(effect, ev.CallEffect):
-            self._call(effect)
+            self._carry_out_call(effect)
         elif isinstance(effect, ev.PromptEffect):
             self._update_prompt(effect)
         elif isinstance(effect, ev.ShownEffect):
@@ -410,15 +413,16 @@ class SessionDriver:
         else:
             self._timers.pop(effect.timer).cancel()
 
-    def _call(self, effect: ev.CallEffect) -> None:
+    def _carry_out_call(self, effect: ev.CallEffect) -> None:
         match effect:
             case ev.Start(call, prompt):
                 self._start(call, prompt)
             case ev.Steer(call, prompt, turn):
                 self._steer(call, prompt, turn)
             case ev.Interrupt(call, turn):
-                on_reply = lambda reply: self.handle(ev.Interrupted(call, _no_error(reply)))  # noqa: E731
-                self._post(call, "turn/interrupt", self._calls.interrupt_params(turn), on_reply)
+                params = self._calls.interrupt_params(turn)
+                report = partial(self._report_reply, call, ev.Interrupted)
+                self._post(call, "turn/interrupt", params, report)
             case ev.LookUp(call, turns, message):
                 self._spawn_call(call, lambda: self._look_up(call, turns, message))
             case ev.StopCommands(call, items):
@@ -463,10 +467,10 @@ class SessionDriver:
                 self._host.prepare_turn()
             case ev.EndReview(approved):
                 self._host.end_plan_question(approved)
-            case ev.ShowActivity(now, end, usage):
-                self._host.show_activity(now, end, self._usage if usage else None)
+            case ev.ShowActivity(now, end, shows_usage):
+                self._host.show_activity(now, end, self._usage if shows_usage else None)
             case ev.EndTurn():
-                self._usage = None
+                self._usage = None  # stays None if `end_turn` raises
                 self._usage = self._host.end_turn(effect)
             case ev.SettleQuestions(turn):
                 self._host.settle_questions(turn)
@@ -486,10 +490,11 @@ class SessionDriver:
         self._post(call, work.method, work.params(prompt), on_reply)
 
     def _turn_start_replied(self, call: int, method: str, reply: JsonValue | CodexAcpError) -> None:
-        self._written_before.pop(call, None)
-        turn = None if isinstance(reply, CodexAcpError) else text_at(reply, "turn", "id")
-        if turn is None and method in NAMES_TURN and not isinstance(reply, CodexAcpError):
-            reply = InvalidPayload(f"the result of {method}", ("turn.id: it is missing",))
+        turn: str | None = None
+        if not isinstance(reply, CodexAcpError):
+            turn = text_at(reply, "turn", "id")
+            if turn is None and method in _TURN_NAMING_METHODS:
+                reply = InvalidPayload(f"the result of {method}", ("turn.id: it is missing",))
         if isinstance(reply, CodexAcpError):
             self.handle(ev.Refused(call, start_refused(reply)))
         else:
@@ -502,37 +507,35 @@ class SessionDriver:
         self._host.note_message_id(prompt)
         self._written_before[call] = self._calls.written
         params = self._calls.steer_params(turn, work.message, prompt)
+        self._post(call, "turn/steer", params, partial(self._report_reply, call, ev.Steered))
 
-        def replied(reply: JsonValue | CodexAcpError) -> None:
-            self._written_before.pop(call, None)
-            self.handle(ev.Steered(call, _no_error(reply)))
-
-        self._post(call, "turn/steer", params, replied)
+    def _report_reply(
+        self, call: int, event: type[ev.Steered | ev.Interrupted], reply: JsonValue | CodexAcpError
+    ) -> None:
+        if isinstance(reply, CodexAcpError):
+            logger.info("Codex refused a call of a turn: %s", reply)
+        self.handle(event(call, taken=not isinstance(reply, CodexAcpError)))
 
     def _post(
         self, call: int, method: str, params: WireModel | JsonValue, on_reply: OnReply
     ) -> None:
+        replied = partial(self._replied, call, on_reply)
         try:
-            self._stop_waiting[call] = self._calls.codex.post(
-                method, params, self._reply_callback(call, on_reply)
-            )
+            self._stop_waiting[call] = self._calls.codex.post(method, params, replied)
         except TransportError as error:
             self.lost(error)
-        except CodexAcpError as error:  # it cannot be sent, as with a text that is not Unicode
-            on_reply(error)
+        except CodexAcpError as error:  # the call cannot be sent: a text is not Unicode
+            replied(error)
 
-    def _reply_callback(self, call: int, on_reply: OnReply) -> OnReply:
-        """Return the callback for the reply to a call. If the connection ended, `lost` runs after
+    def _replied(self, call: int, on_reply: OnReply, reply: JsonValue | CodexAcpError) -> None:
+        """Pass the reply to ``on_reply``. If the connection ended, `lost` runs instead, after
         everything that was read is handled."""
-
-        def replied(reply: JsonValue | CodexAcpError) -> None:
-            self._stop_waiting.pop(call, None)
-            if isinstance(reply, TransportError):
-                asyncio.get_running_loop().call_soon(self.lost, reply)
-            else:
-                on_reply(reply)
-
-        return replied
+        self._stop_waiting.pop(call, None)
+        if isinstance(reply, TransportError):
+            asyncio.get_running_loop().call_soon(self.lost, reply)
+        else:
+            self._written_before.pop(call, None)
+            on_reply(reply)
 
     def _spawn_call(self, call: int, work: Callable[[], Awaitable[None]]) -> None:
         scope = CancelScope()
@@ -580,16 +583,15 @@ class SessionDriver:
             self.handle(ev.PlanAnswered(call, approved))
 
     async def _leave_plan_mode(self, prompt: str) -> None:
-        work, failure = None, PromptFailure(INTERNAL_ERROR, "the plan was not carried out", {})
         try:
             work = await self._host.leave_plan_mode()
         except CodexAcpError as error:
-            failure = start_refused(error)
-        finally:
-            if work is None:
-                self.handle(ev.PlanFailed(prompt, failure))
-        if work is None:
+            self.handle(ev.PlanFailed(prompt, start_refused(error)))
             return
+        except BaseException:
+            failure = PromptFailure(INTERNAL_ERROR, "the plan was not carried out", {})
+            self.handle(ev.PlanFailed(prompt, failure))
+            raise
         pending = self._pending.pop(prompt, None)
         if pending is not None:
             pending.id, pending.work, pending.takes_plan = uuid4().hex, work, True
@@ -600,6 +602,7 @@ class SessionDriver:
     # Timers.
 
     def _set_timer(self, timer: ev.Timer, seconds: float | None = None) -> None:
+        """Start or restart a timer; ``seconds``: what a notification leaves of ``silence``."""
         old = self._timers.pop(timer, None)
         if old is not None:
             old.cancel()
@@ -619,15 +622,11 @@ class SessionDriver:
         self.handle(ev.Due(timer, self._calls.asks_person))
 
 
+def _new_future() -> asyncio.Future[PromptOutcome | None]:
+    return asyncio.get_running_loop().create_future()
+
+
 def _kind(work: TurnWork | LocalReply) -> ev.Kind:
     if isinstance(work, LocalReply):
         return "local"
     return "turn" if work.message is None else "message"
-
-
-def _no_error(reply: JsonValue | CodexAcpError) -> bool:
-    """Return whether Codex accepted a call; log its refusal."""
-    if isinstance(reply, CodexAcpError):
-        logger.info("Codex refused a call of a turn: %s", reply)
-        return False
-    return True

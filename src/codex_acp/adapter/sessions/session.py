@@ -72,9 +72,9 @@ class Session:
     ``ensure_git_consent`` asks the person, before a turn, whether git may run the programs that
     git's configuration names; it raises RpcError if the turn may not begin.
     ``on_unloaded`` is called when Codex reports that it unloaded the thread. ``may_be_below``
-    returns whether a thread may be a sub-agent of the session; ``on_sub_agent`` is called with each
-    that Codex names. ``earlier`` returns the notifications of a sub-agent's thread from before the
-    session follows it. All methods run on the event loop's thread.
+    returns whether a thread may be a sub-agent of the session; ``on_sub_agent`` is called with the
+    thread of each sub-agent that Codex names. ``earlier`` returns the earlier notifications of a
+    sub-agent's thread, from before the session follows it. All methods run on the loop's thread.
     """
 
     def __init__(
@@ -147,7 +147,7 @@ class Session:
         closed, -32600 when too many prompts wait, -32603 when the turn failed or Codex is gone
         (PromptUnread if Codex had read nothing of the prompt).
         """
-        begun = self.driver.has_begun(early)  # then the driver ends it, whatever has happened
+        begun = self.driver.has_begun(early)  # then the driver ends the prompt in every case
         if self.driver.machine.closing and not begun:
             raise not_open(self.id)
         if self.loss is not None and not begun:
@@ -316,7 +316,7 @@ class Session:
         return StateChanged(self.driver.machine.activity, background=list(self._state.background))
 
     def send_state(self) -> None:
-        """Send `state`, even if nothing changed."""
+        """Send `state_event`, even if nothing changed."""
         self._outflow.send(self.id, self.state_event)
 
     def show_activity(
@@ -367,7 +367,7 @@ class Session:
 
     @contextmanager
     def waiting_for_person(self, thread_id: str, turn_id: str | None) -> Iterator[None]:
-        question_turn = turn_id or ""  # a turn whose id is not known; `asking` takes None for none
+        question_turn = turn_id or ""  # "": a turn of unknown id; for `asking`, None is no turn
         with self.driver.asking(question_turn), self.sub_agents.waiting(thread_id):
             yield
 
@@ -381,7 +381,7 @@ class Session:
         self.sub_agents.follow_named(self.id, method, params)
 
     def on_turn_event(self, method: str, params: JsonValue) -> None:
-        event = turn_event(method, params, self.driver.running_turn)
+        event = turn_event(method, params, self.driver.prompts_turn)
         if event is not None:
             self.driver.handle(event)
         if is_unloaded(method, params):
@@ -397,7 +397,8 @@ class Session:
         turn_id = turn_of(params)
         if turn_id is not None and turn_id in self.driver.machine.stale:
             if method == "turn/completed":
-                self._end_stale_turn(turn_id)
+                self._state.turn_errors.pop(turn_id, None)
+                self.driver.turn_ended(turn_id, PromptStop("cancelled"))
             return False
         if not (method.startswith("item/") and self.driver.machine.is_answered(turn_id)):
             return True
@@ -407,10 +408,6 @@ class Session:
             return False
         asyncio.get_running_loop().call_soon(self.send_state)  # after this notification is shown
         return True
-
-    def _end_stale_turn(self, turn_id: str) -> None:
-        self._state.turn_errors.pop(turn_id, None)
-        self.driver.turn_ended(turn_id, PromptStop("cancelled"))
 
     def may_show_pieces(self, turn_id: str) -> bool:
         machine = self.driver.machine

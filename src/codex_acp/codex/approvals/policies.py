@@ -3,12 +3,12 @@
 A policy gets a question and grants, denies or has no opinion; policies combine, and a question that
 none grants is denied. No policy here grants anything that the program did not name.
 `grants.accepting_reply` checks each grant and makes the reply. Elicitations never reach a policy.
-Must not know the connection.
+Must not know the connection to Codex.
 
 `allow_commands` compares whole commands, word by word, never substrings. Codex parses a command
 only for display (``commandActions``) and leaves out parts: for ``cat a | awk '{system("rm b")}'``
 it lists ``cat a`` alone. A command is therefore allowed only if each of its simple commands was
-named, and if these include all that Codex lists.
+named, and if its simple commands include all that Codex lists.
 
 Codex's own settings decide whether it asks at all. Checked on Codex 0.163: under approval policy
 ``never`` it asks nobody, and in a sandbox the tool or the escalated command fails; with full access
@@ -60,8 +60,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-GUARDED: Final = frozenset({".agents", ".codex", ".git"})
-"""Directories whose files decide what runs: hooks, filters, MCP servers, skills."""
+GUARDED_DIRECTORIES: Final = frozenset({".agents", ".codex", ".git"})
+"""Names of directories whose files decide what runs: hooks, filters, MCP servers, skills."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,10 +73,11 @@ class ApprovalQuestion:
     arguments: Mapping[str, JsonValue]
     """A copy of the action, as plain JSON without the fields that Codex did not send.
 
-    `CommandApproval` has the params of its request: ``command`` (one text), ``cwd``, ``reason``, …,
-    and, if its ``kind`` is ``writeStdin``, the ``runningCommand`` that gets the text, None if that
-    is not known.
-    `FileChangeApproval` has ``changes`` (``path``, ``kind``, ``diff`` each), ``id``, ``grantRoot``.
+    `CommandApproval` has the params of its request: ``command`` (one text), ``cwd``, ``reason``, …;
+    if its ``kind`` is ``writeStdin``, also the ``runningCommand`` that gets the text, None if
+    unknown.
+    `FileChangeApproval` has ``changes`` (a list of ``path``, ``kind``, ``diff``), ``id`` and
+    ``grantRoot``.
     `PermissionsApproval` has ``permissions``, `McpToolApproval` and `McpToolQuestion` have
     ``server``, ``tool`` and ``arguments``. `LegacyCommandApproval` and `LegacyPatchApproval` have
     the params of their requests: ``command`` is a list of words, ``fileChanges`` maps paths to
@@ -111,16 +112,17 @@ class Deny:
 
     reason: str
     answered: bool = False
-    """Whether someone was asked and said no. Otherwise the denial is a warning (contract 1.6)."""
+    """Whether someone was asked and said no; any other denial is logged as a warning (1.6)."""
 
 
 Decision: TypeAlias = Allow | Deny
 
 
 class Interest(NamedTuple):
-    """The approvals that a policy could ever grant, for the warning that Codex never asks (6.2)."""
+    """The approvals that a policy could ever grant, for `why_never_asked` (contract 6.2)."""
 
     anything: bool = False
+    """Whether the policy could grant more than tools of ``servers``."""
     servers: frozenset[str] = frozenset()
     """MCP servers whose tools the policy could grant."""
 
@@ -229,14 +231,15 @@ class _TrustMcpServers(Policy):
 
 
 def trust_mcp_servers(names: Collection[str], *, persist: bool = False) -> Policy:
-    """Let the tools of these MCP servers run, by their names in Codex's configuration. A server
-    that an environment registered is another one: ``name (environment id)``.
+    """Let the tools of these MCP servers run. ``names`` are names in Codex's configuration; a
+    server that an environment registered has the name ``name (environment id)``.
 
     Allows only calls that Codex itself reports as running (contract 2.7), each once; with
-    ``persist`` for the session if Codex offers that. Never answers the servers' forms or pages:
-    those are elicitations. Remaining risk: a server can imitate the approval of its own running
-    call that Codex did not ask about. Its elicitation is then accepted, without content. If the
-    tool only reads, it is accepted just once; otherwise Codex ignores what the server offered.
+    ``persist``, for the session if Codex offers a session grant. Never answers a server's forms or
+    pages (elicitations). Remaining risk: Codex runs a call without asking, and the server sends an
+    elicitation that imitates an approval of this call. The imitation is then accepted, without
+    content. If the tool only reads, the grant is for once; otherwise Codex ignores what the server
+    offered.
 
     Raises MisuseError for one string instead of a collection.
     """
@@ -258,13 +261,13 @@ class _AllowEdits(Policy):
         if any(isinstance(change.kind, UnknownVariant) for change in approval.item.changes):
             return None
         paths = question.real_paths.values()
-        return Allow(Once()) if paths and all(map(self._is_within, paths)) else None
+        return Allow(Once()) if paths and all(map(self._may_be_edited, paths)) else None
 
-    def _is_within(self, real: str | None) -> bool:
+    def _may_be_edited(self, real: str | None) -> bool:
         if real is None or not _is_below(real, self.within):
             return False
         below = Path(real).relative_to(self.within)
-        return GUARDED.isdisjoint(part.casefold() for part in below.parts)
+        return GUARDED_DIRECTORIES.isdisjoint(part.casefold() for part in below.parts)
 
     def __repr__(self) -> str:
         return f"allow_edits(within={self.within!r})"
@@ -339,16 +342,16 @@ def why_never_asked(
 ) -> str | None:
     """Return the warning for a policy that Codex never asks under these settings, else None.
 
-    ``mcp_servers`` is that table of Codex's configuration, if the program knows it: Codex runs
-    tools of a server with ``default_tools_approval_mode = "approve"`` without asking, so a policy
-    that trusts only such servers needs no warning. A turn can override the settings.
+    ``mcp_servers`` is the table ``mcp_servers`` of Codex's configuration, if the program knows it.
+    Codex runs tools of a server with ``default_tools_approval_mode = "approve"`` without asking, so
+    a policy that trusts only such servers needs no warning. A turn can override the settings.
     """
     interest = policy.interest
     if not interest.anything and not interest.servers:
         return None
     servers = mcp_servers or {}
-    unasked = [servers.get(n, {}).get("default_tools_approval_mode") for n in interest.servers]
-    if not interest.anything and all(mode == "approve" for mode in unasked):
+    modes = [servers.get(n, {}).get("default_tools_approval_mode") for n in interest.servers]
+    if not interest.anything and all(mode == "approve" for mode in modes):
         return None
     if approvals_reviewer in ("auto_review", "guardian_subagent"):
         return (
@@ -374,7 +377,7 @@ def why_never_asked(
 def warn_if_never_asked(
     policy: Policy, thread: StartedThread, mcp_servers: Mapping[str, McpServerConfig] | None = None
 ) -> str | None:
-    """Log the warning of `why_never_asked`, and return it. A client with a policy logs it, too."""
+    """Log and return the warning of `why_never_asked`. A client logs it itself for its policies."""
     text = why_never_asked(
         policy, thread.approval_policy, thread.sandbox, thread.approvals_reviewer, mcp_servers
     )
@@ -386,13 +389,14 @@ def warn_if_never_asked(
 # Commands.
 
 Words = tuple[str, ...]
+"""A simple command: the program and its arguments."""
 
 _SHELLS: Final = frozenset(
     f"{directory}/{name}"
     for directory in ("/bin", "/usr/bin", "/usr/local/bin", "/opt/homebrew/bin")
     for name in ("bash", "dash", "sh", "zsh")
 )
-"""Shells whose ``-c`` script is parsed; a model can name any other program as its shell."""
+"""Shells whose ``-c`` script is parsed: only a known shell is sure to read it in this way."""
 
 _PIECE: Final = re.compile(r"""'[^']*'|"[^"]*"|[^\s'"();<>|&]+""")
 """A quoted or unquoted piece of a word."""
@@ -451,14 +455,21 @@ class _AllowCommands(Policy):
         real_cwd = question.real_paths.get(params.cwd or "")
         if self.within is not None and not _is_below(real_cwd, self.within):
             return None
-        command = params.command or ""
-        actions = (a for a in params.command_actions or () if not isinstance(a, UnknownVariant))
-        if max(len(command), sum(len(action.command) for action in actions)) > _MAX_COMMAND:
+        command, parsed_by_codex = params.command or "", []
+        for action in params.command_actions or ():
+            if isinstance(action, UnknownVariant):
+                return None
+            parsed_by_codex.append(action.command)
+        if max(len(command), sum(map(len, parsed_by_codex))) > _MAX_COMMAND:
             return None
         simple = _simple_commands(command)
         if not simple or not all(map(self._is_named, simple)):
             return None
-        return Allow(Once()) if _include_all_actions(simple, params) else None
+        for script in parsed_by_codex:
+            listed = _split(script)
+            if listed is None or not set(listed) <= set(simple):
+                return None
+        return Allow(Once())
 
     def __repr__(self) -> str:
         commands = [shlex.join(words) for words in sorted(self.named)]
@@ -467,7 +478,8 @@ class _AllowCommands(Policy):
     def _is_named(self, words: Words) -> bool:
         if words in self.named:
             return True
-        return any(n[-1] == _ANY_MORE and words[: len(n) - 1] == n[:-1] for n in self.named)
+        prefixes = (named[:-1] for named in self.named if named[-1] == _ANY_MORE)
+        return any(words[: len(prefix)] == prefix for prefix in prefixes)
 
 
 def _words_of(command: str | Sequence[str]) -> Words:
@@ -489,9 +501,8 @@ def _simple_commands(command: str) -> list[Words] | None:
         words = shlex.split(command)
     except ValueError:
         return None
-    match words:
-        case [shell, "-c" | "-lc", script] if shell in _SHELLS:
-            return _split(script)
+    if len(words) == 3 and words[0] in _SHELLS and words[1] in ("-c", "-lc"):
+        return _split(words[2])
     return [tuple(words)] if words else None
 
 
@@ -514,19 +525,6 @@ def _split(script: str) -> list[Words] | None:
                 return None
             commands.append([])
     return [tuple(words) for words in commands] if all(commands) else None
-
-
-def _include_all_actions(
-    commands: list[Words], params: models.CommandExecutionRequestApprovalParams
-) -> bool:
-    """Return whether ``commands`` have every command that Codex's own parser lists."""
-    for action in params.command_actions or ():
-        if isinstance(action, UnknownVariant):
-            return False
-        parsed = _split(action.command)
-        if parsed is None or not set(parsed) <= set(commands):
-            return False
-    return True
 
 
 # Approvals that the same program answers later: from a web page, by a colleague.
@@ -604,7 +602,8 @@ class ParkedApprovals(Policy):
     def __init__(self) -> None:
         self._open: dict[str, ParkedApproval] = {}
         self._unseen: list[ParkedApproval] = []
-        self._changed: asyncio.Event | None = None
+        self._changed = asyncio.Event()
+        """Set by each new question."""
 
     def __repr__(self) -> str:
         return f"ParkedApprovals({list(self._open)!r})"
@@ -622,13 +621,12 @@ class ParkedApprovals(Policy):
         """Wait for the next approval, and return it; each is returned once.
 
         Any thread with this policy can ask: before a person sees or answers the approval, check
-        that the thread ``question.root_thread_id`` is theirs.
+        that the thread ``question.root_thread_id`` belongs to this person.
         """
         while True:
             self._unseen = [approval for approval in self._unseen if approval.is_open]
             if self._unseen:
                 return self._unseen.pop(0)
-            self._changed = self._changed or asyncio.Event()
             self._changed.clear()
             await self._changed.wait()
 
@@ -636,8 +634,7 @@ class ParkedApprovals(Policy):
         approval = ParkedApproval(question)
         self._open[approval.id] = approval
         self._unseen.append(approval)
-        if self._changed is not None:
-            self._changed.set()
+        self._changed.set()
         try:
             return await approval.decision()
         finally:
