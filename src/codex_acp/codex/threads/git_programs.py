@@ -4,14 +4,14 @@ Codex runs ``git status`` in the directory of a thread, outside of any sandbox: 
 ``thread/fork`` and ``thread/resume``. Git then runs the filters and helpers that the directory's
 configuration names. The user's configuration for all directories does not count.
 
-Never runs git, because that could run the programs: reads files only, of a bounded number and size.
+Never runs git, because git could run the programs: only reads files, of a bounded number and size.
 An unreadable file counts as one that names a program. Must not know whose consent is asked.
 
 The second half parses configurations and indexes as git does (config.c and read-cache.c of git 2.39
-to 2.51), and raises ValueError where git refuses to read. The last word of a key decides whether
-the key names a program, in any section, so that keys of later versions of git are found, too. Left
-out are sections whose programs git runs only for a person (``difftool`` and such), aliases that no
-program needs, and hooks, which Codex switches off itself.
+to 2.51), and raises ValueError where git refuses to read. The key after the last dot decides
+whether an entry names a program, in any section: entries of later versions of git are found, too.
+Left out are sections whose programs git runs only for a person (``difftool``), aliases that no
+other program runs, and hooks, which Codex switches off itself.
 Source: git-config(1), gitattributes(5), gitremote-helpers(7), gitformat-index(5),
 gitrepository-layout(5), setup.c of git.
 """
@@ -42,6 +42,9 @@ LOOK_SECONDS: Final = 30.0
 MAX_CONFIG_BYTES: Final = 4 * 1024 * 1024
 """Bytes of all configuration files together; a repository with a thousand branches has 200 kB."""
 
+MAX_ENTRIES: Final = 100_000
+"""Entries of all configuration files together; a branch has three."""
+
 MAX_INDEX_BYTES: Final = 128 * 1024 * 1024
 """Bytes of one index, enough for a million files."""
 
@@ -58,6 +61,10 @@ MAX_INCLUDES: Final = 10
 """Depth of includes, the same as git's own limit."""
 
 _HEAD: Final = re.compile(rb"ref:[ \t\n\r]*refs/|[0-9a-f]{40}")
+"""Begin of a ``HEAD`` that git accepts: a branch or a commit."""
+
+Entries: TypeAlias = "list[tuple[str, str | None]]"
+"""Names, ``section.sub section.key``, with their values; None for a key without a value."""
 
 Stamp: TypeAlias = "tuple[int, ...] | None"
 """State of a file in the file system; None for a missing file."""
@@ -68,7 +75,7 @@ class Look(NamedTuple):
 
     directory: str
     real: str
-    """Where ``directory`` led; a link in its path may be changed."""
+    """Where ``directory`` led at the time of the look: a link in its path may change."""
     programs: tuple[GitProgram, ...]
     stamps: tuple[tuple[str, Stamp], ...]
     """Path and state of each examined file, even of missing ones."""
@@ -89,8 +96,8 @@ def look(directory: str) -> Look:
 async def look_within(
     directory: str, in_worker_thread: Callable[[Callable[[], Look]], Awaitable[Look]]
 ) -> Look:
-    """Call `look` by ``in_worker_thread``, `LOOK_SECONDS` at most. If that fails, the result has
-    the whole ``.git`` as unreadable, and is never current."""
+    """Call `look` by ``in_worker_thread``, for at most `LOOK_SECONDS`. If the call fails, return a
+    `Look` that is never current, with the whole ``.git`` as an unreadable file."""
     import asyncio  # `look` alone does not need it
 
     try:
@@ -120,24 +127,24 @@ class _Reader:
         self._found: list[GitProgram] = []
         self._stamps: dict[str, Stamp] = {}
         self._bytes_left, self._entries_left = MAX_CONFIG_BYTES, MAX_ENTRIES
-        self._todo: list[tuple[str, str]] = []
+        self._unread: list[tuple[str, str]] = []
         """Git directory and work tree of the repositories that are still to be read."""
-        self._seen: set[tuple[str, str]] = set()
 
     def run(self, directory: str) -> Look:
         real = resolved_or_empty(directory)
         if real:
-            self._discover(real)
+            self._find_repositories(real)
         else:
             self._note_unreadable(directory, "where it leads cannot be found out")
-        while self._todo:
-            git_dir, tree = self._todo.pop()
-            if (git_dir, tree) in self._seen:
+        seen: set[tuple[str, str]] = set()
+        while self._unread:
+            repository = git_dir, tree = self._unread.pop()
+            if repository in seen:
                 continue
-            if len(self._seen) == MAX_REPOSITORIES:
+            if len(seen) == MAX_REPOSITORIES:
                 self._note_unreadable(git_dir, "it is one of too many sub-modules")
                 break
-            self._seen.add((git_dir, tree))
+            seen.add(repository)
             self._read_repository(git_dir, tree)
         programs = tuple(dict.fromkeys(self._found))
         return Look(directory, real, programs, tuple(self._stamps.items()))
@@ -147,15 +154,15 @@ class _Reader:
 
     # Repositories.
 
-    def _discover(self, path: str) -> None:
+    def _find_repositories(self, path: str) -> None:
         """Note each repository that git may find around the directory, the nearest first."""
         while True:
             git_dirs = [self._git_dir_of(path)]
-            # Perhaps a bare repository, which git tries if ``.git`` is no repository.
+            # Git takes ``path`` for a bare repository if its ``.git`` is no repository.
             if self._place(os.path.join(path, "HEAD")):
                 git_dirs.append(path)
             for git_dir in filter(None, git_dirs):
-                self._todo.append((git_dir, path))
+                self._unread.append((git_dir, path))
                 if self._is_repository(git_dir):
                     return
             parent = os.path.dirname(path)
@@ -177,17 +184,18 @@ class _Reader:
         return os.path.join(tree, line.removeprefix("gitdir: "))
 
     def _is_repository(self, git_dir: str) -> bool:
-        """Return whether git certainly takes this directory, and looks at none above it."""
+        """Return whether this surely is a repository to git, which then looks at none above it."""
         path = os.path.join(git_dir, "HEAD")
-        head = self._read(path, 256, cut=True)
+        head = self._read(path, 256, cut=True)  # as many bytes as git reads
         if head is None or not _HEAD.match(head) or os.path.islink(path):
             return False  # git does not read the file behind a linked HEAD, only the link's target
         common = self._common_dir(git_dir)
-        inside = (os.path.join(common, name) for name in ("objects", "refs"))
-        return all(self._place(each) and os.access(each, os.X_OK) for each in inside)
+        needed = (os.path.join(common, name) for name in ("objects", "refs"))
+        return all(self._place(each) and os.access(each, os.X_OK) for each in needed)
 
     def _common_dir(self, git_dir: str) -> str:
-        """Return the git directory with the configuration; for a linked work tree, the main one."""
+        """Return the git directory that has the configuration: a linked work tree uses that of the
+        main work tree."""
         line = self._line(os.path.join(git_dir, "commondir"))
         return git_dir if line is None else os.path.join(git_dir, line)
 
@@ -198,20 +206,22 @@ class _Reader:
         for path in (main, os.path.join(git_dir, "config.worktree")):
             self._read_config(path, files)
         self._found += programs(files)
-        entries = [entry for _, of_file in files for entry in of_file]
-        of_main = files[0][1] if files and files[0][0] == main else []
-        formats = [*_values_of(of_main, "extensions.objectformat")]  # git uses the last value
-        hash_bytes = 32 if formats[-1:] == ["sha256"] else 20
-        worktrees = _values_of(entries, "core.worktree")
-        trees = [tree, *(os.path.join(git_dir, each) for each in worktrees)]
+        hash_bytes, trees = 20, [tree]  # 20: SHA-1
+        for path, entries in files:
+            for name, value in entries:
+                if name == "core.worktree" and value:
+                    trees.append(os.path.join(git_dir, value))
+                elif name == "extensions.objectformat" and value and path == main:
+                    hash_bytes = 32 if value == "sha256" else 20  # git uses the last value
         for path, is_left_out in self._submodules(git_dir, hash_bytes):
             for root in trees:
-                below = os.path.join(root, path)
+                submodule = os.path.join(root, path)
                 if is_left_out:
-                    if self._place(below) is not None:
-                        self._note_unreadable(below, "the index leaves it out, yet it is there")
-                elif (inside := self._git_dir_of(below)) is not None:
-                    self._todo.append((inside, below))
+                    if self._place(submodule) is not None:
+                        why = "the index leaves it out, yet it is there"
+                        self._note_unreadable(submodule, why)
+                elif (its_git_dir := self._git_dir_of(submodule)) is not None:
+                    self._unread.append((its_git_dir, submodule))
 
     def _read_config(self, path: str, files: list[tuple[str, Entries]], depth: int = 0) -> None:
         """Read one file and all that it includes into ``files``."""
@@ -233,7 +243,7 @@ class _Reader:
                 continue
             if depth == MAX_INCLUDES:
                 self._note_unreadable(path, f"its includes are more than {MAX_INCLUDES} deep")
-            elif included.startswith(("%(", ":(")):
+            elif included.startswith(("%(", ":(")):  # %(prefix) and :(optional): git fills them in
                 self._note_unreadable(path, f"what it includes depends on git: {included}")
             else:
                 target = os.path.join(os.path.dirname(path), os.path.expanduser(included))
@@ -241,21 +251,18 @@ class _Reader:
 
     def _submodules(self, git_dir: str, hash_bytes: int) -> list[tuple[str, bool]]:
         """Return the result of `submodules` for all index files of a git directory."""
-        index = os.path.join(git_dir, "index")
-        data = self._read(index, MAX_INDEX_BYTES)
-        if data is None:
-            return []
-        paths = [index]
-        if b"link" in data:  # a split index: most entries may be in another file
-            paths += self._shared_indexes(git_dir)
+        paths = [os.path.join(git_dir, "index")]
         found: list[tuple[str, bool]] = []
-        for path in paths:
-            content = data if path is index else self._read(path, MAX_INDEX_BYTES)
-            if content is not None:
-                try:
-                    found += submodules(content, hash_bytes)
-                except ValueError as error:
-                    self._note_unreadable(path, str(error))
+        for path in paths:  # the loop also visits the shared indexes that it adds
+            data = self._read(path, MAX_INDEX_BYTES)
+            if data is None:
+                continue
+            if path is paths[0] and b"link" in data:  # a split index: entries are in other files
+                paths += self._shared_indexes(git_dir)
+            try:
+                found += submodules(data, hash_bytes)
+            except ValueError as error:
+                self._note_unreadable(path, str(error))
         return found
 
     def _shared_indexes(self, git_dir: str) -> list[str]:
@@ -272,7 +279,7 @@ class _Reader:
     # Files.
 
     def _place(self, path: str) -> str | None:
-        """Return where a path leads; None if nothing is there or, which is noted, unreadable."""
+        """Return where a path leads; None if nothing is there, or if it is noted as unreadable."""
         if len(self._stamps) > MAX_FILES:
             return None
         self._stamps[path] = stamp = _stamp(path)
@@ -294,8 +301,8 @@ class _Reader:
         return os.fsdecode(data.rstrip(b"\r\n").partition(b"\0")[0])  # git reads up to a NUL
 
     def _read(self, path: str, limit: int, *, cut: bool = False) -> bytes | None:
-        """Return the bytes of a file; None if it is missing or, which is noted, unreadable. A file
-        with more than ``limit`` bytes is unreadable, unless ``cut`` allows a part of it."""
+        """Return the bytes of a file; None if it is missing, or (noted as) unreadable. A file with
+        more than ``limit`` bytes is unreadable; with ``cut``, return its first bytes instead."""
         place = self._place(path)
         if place is None:
             return None
@@ -320,31 +327,31 @@ class _Reader:
         return data
 
 
-Entries: TypeAlias = "list[tuple[str, str | None]]"
-"""Names, ``section.sub section.key``, with their values; None for a key without a value."""
-
-
 # Configurations and indexes, as git reads them.
 
+# `++` and `*+` never step back, so that a hostile file takes no longer.
 _BLANK: Final = re.compile(r"(?:[ \t\n\r]++|[#;][^\n]*+)*+")
+"""Blanks and comments."""
 _SECTION: Final = re.compile(r'\[(?!\])([A-Za-z0-9.-]*)(?:[ \t\r]+"((?:[^"\\\n]|\\[^\n])*)")?\]')
 _KEY: Final = re.compile(r"([A-Za-z][A-Za-z0-9-]*)[ \t]*")
 _PIECE: Final = re.compile(r'[^\\"\n;#]+|\\(?:\n|\Z|[tbn"\\])|["\n;#]')
+"""A piece of a value: plain text, an escape, or a sign with a meaning."""
 _ESCAPES: Final = {"\\t": "\t", "\\b": "\b", "\\n": "\n", "\\\n": ""}
 _ESCAPED: Final = re.compile(r"\\(.)")
 
-_PROGRAM: Final = re.compile(
+_PROGRAM_KEY: Final = re.compile(
     r"(?:clean|smudge|process|driver|textconv|external|vcs|uploadpack|receivepack|askpass|gitproxy"
     r"|.*command|.*cmd|.*program|.*helper|.*hook)\Z"
 )
-"""Last words of keys that name a program."""
-_BY_HAND: Final = re.compile(
+"""Keys that name a program."""
+_SECTION_FOR_PERSONS: Final = re.compile(
     r"(?:advice|alias|browser|difftool|guitool|man|mergetool|pager|sendemail|tar|trailer)\Z"
 )
-"""Sections whose programs git runs only for a person; ``advice`` has booleans alone."""
+"""Sections whose programs git runs only for a person; ``advice`` has only booleans."""
 _WORD: Final = re.compile(r"[\w.-]+")
 _BOOLEAN: Final = re.compile(r"(?:true|false|yes|no|on|off|0|1)\Z", re.IGNORECASE)
 _ALLOWS_HELPERS: Final = frozenset({"protocol.allow", "protocol.ext.allow"})
+"""Names of entries that can allow URLs by which git runs a program."""
 
 _LFS: Final = re.compile(
     r"git[- ]lfs (?:clean(?: --)? %f|smudge(?: --skip)?(?: --)? %f|filter-process(?: --skip)?)\Z"
@@ -357,17 +364,13 @@ _HELPER: Final = re.compile(r"[A-Za-z0-9.+-]*::|(?!file://)[A-Za-z0-9.+-]+://")
 """URLs for which git runs ``git-remote-NAME``, unless `_NETWORK` matches."""
 
 
-MAX_ENTRIES: Final = 100_000
-"""Entries of all configuration files together; a branch has three."""
-
-
 def parse(data: bytes, limit: int = MAX_ENTRIES) -> Entries:
     """Read the entries of one file, without its includes. Raises ValueError where git stops, and
     for more than ``limit`` entries."""
     text = data.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "surrogateescape")
     text = text.replace("\r\n", "\n")
     entries: Entries = []
-    section, at = "", 0  # ``section`` ends with a dot
+    section, at = "", 0  # ``section`` will end with a dot, ``at`` is the place of the next sign
     while True:
         if blank := _BLANK.match(text, at):
             at = blank.end()
@@ -430,45 +433,36 @@ def _name_parts(name: str) -> tuple[str, str, str]:
     return section, sub, key
 
 
-def _values_of(entries: Entries, key: str) -> Iterator[str]:
-    """Yield the values of one key."""
-    return (value for name, value in entries if name == key and value)
-
-
 def programs(files: Iterable[tuple[str, Entries]]) -> list[GitProgram]:
     """Return the programs named in the files of one repository, except those known to be safe."""
-    entries = [
-        (file, name, *_name_parts(name), value) for file, each in files for name, value in each
-    ]
-    named = [
-        GitProgram(file, name, value)
-        for file, name, section, sub, key, value in entries
-        if value and _is_program(section, sub, key, value)
-    ]
-    aliases = [
-        (sub.lower() or key, GitProgram(file, name, value))
-        for file, name, section, sub, key, value in entries
-        if value and section == "alias"
-    ]
-    named += [alias for word, alias in aliases if word == "lfs"]
-    for each in named:  # those that are added here, too: an alias may use another one
+    named: list[GitProgram] = []
+    aliases: list[tuple[str, GitProgram]] = []
+    urls: dict[str, list[str]] = {}
+    partial_clones: dict[str, tuple[str, str]] = {}
+    """Remote of a partial clone → file and name of the entry that makes it one."""
+    for file, entries in files:
+        for name, value in entries:
+            section, sub, key = _name_parts(name)
+            if value and _is_program(section, sub, key, value):
+                named.append(GitProgram(file, name, value))
+            if value and section == "alias":
+                aliases.append((sub.lower() or key, GitProgram(file, name, value)))
+            if value and section == "remote" and key == "url":
+                urls.setdefault(sub, []).append(value)
+            is_promisor = section == "remote" and sub and key in ("promisor", "partialclonefilter")
+            if is_promisor or name == "extensions.partialclone":
+                partial_clones[sub or value or ""] = (file, name)
+    named += [
+        alias for word, alias in aliases if word == "lfs"
+    ]  # `_LFS` counts as safe, and runs it
+    for each in named:  # the loop also visits the aliases that it adds: an alias may use another
         words = _WORD.findall(each.value.lower())
         named += [alias for word, alias in aliases if word in words and alias not in named]
-    partial_clones = {
-        sub or value or "": GitProgram(file, name, value or "true")
-        for file, name, section, sub, key, value in entries
-        if (section == "remote" and sub and key in ("promisor", "partialclonefilter"))
-        or name == "extensions.partialclone"
-    }
-    for remote, program in partial_clones.items():  # git fetches missing objects unasked
-        urls = [
-            value
-            for *_, section, sub, key, value in entries
-            if section == "remote" and sub == remote and key == "url" and value
-        ]
-        if not urls or not all(map(_NETWORK.match, urls)):
-            sources = ", ".join(urls) or remote
-            named.append(program._replace(value=f"fetches missing objects from {sources}"))
+    for remote, (file, name) in partial_clones.items():  # git fetches missing objects unasked
+        sources = urls.get(remote, [])
+        if not sources or not all(map(_NETWORK.match, sources)):
+            why = f"fetches missing objects from {', '.join(sources) or remote}"
+            named.append(GitProgram(file, name, why))
     return list(dict.fromkeys(named))
 
 
@@ -480,22 +474,22 @@ def _is_program(section: str, sub: str, key: str, value: str) -> bool:
         return key in ("insteadof", "pushinsteadof") and not _NETWORK.match(sub)
     if name in _ALLOWS_HELPERS:
         return value != "never"
-    if name == "core.fsmonitor":  # all other keys name a program called `yes`, too
+    if name == "core.fsmonitor":  # only here a boolean is no program called `yes`
         return not _BOOLEAN.match(value)
-    if _BY_HAND.match(section):
+    if _SECTION_FOR_PERSONS.match(section):
         return False
     if section == "filter" and sub == "lfs" and _LFS.match(value):
         return False
-    return bool(_PROGRAM.match(key))
+    return bool(_PROGRAM_KEY.match(key))
 
 
 # The index.
 
-_KIND: Final = 0o170000
+_KIND_BITS: Final = 0o170000
 """Bits of a mode by which git finds the kind of an entry."""
 _GITLINK: Final = 0o160000
 _DIRECTORY: Final = 0o040000
-_NAME_LENGTH: Final = 0xFFF
+_NAME_LENGTH_BITS: Final = 0xFFF
 """Bits of an entry's flags with the length of its name; all bits are set for a longer name."""
 _MORE_FLAGS: Final = 0x4000
 """Bit of an entry's flags: two more bytes of flags follow (version 3 and 4)."""
@@ -510,7 +504,7 @@ def submodules(index: bytes, hash_bytes: int) -> Iterator[tuple[str, bool]]:
     of a name from the flags, and the places of entries from a table.
     """
     for mode, name in _entries(index, hash_bytes):
-        kind = mode & _KIND
+        kind = mode & _KIND_BITS
         if kind in (_GITLINK, _DIRECTORY):
             if not name:  # the name is in the shared index, with an entry of any kind
                 raise ValueError("it is split, and changes a sub-module")
@@ -522,6 +516,7 @@ def _entries(index: bytes, hash_bytes: int) -> Iterator[tuple[int, bytes]]:
     version, count = int.from_bytes(index[4:8], "big"), int.from_bytes(index[8:12], "big")
     if index[:4] != b"DIRC" or version not in (2, 3, 4):
         raise ValueError("it is no index of git")
+    # Skip times and place; mode; skip owner and size; skip the hash; flags.
     head = Struct(f">24xI12x{hash_bytes}xH")
     at, name = 12, b""
     for start, entries in _blocks(index, count):
@@ -540,17 +535,19 @@ def _entries(index: bytes, hash_bytes: int) -> Iterator[tuple[int, bytes]]:
                 prefix = name[: len(name) - cut]
             end = index.find(b"\0", begin)
             name = prefix + index[begin:end]
-            expected = min(len(name), _NAME_LENGTH) | (flags & _MORE_FLAGS if version > 2 else 0)
-            if end < 0 or expected != flags & (_NAME_LENGTH | _MORE_FLAGS):
+            length = min(len(name), _NAME_LENGTH_BITS)
+            expected = length | (flags & _MORE_FLAGS if version > 2 else 0)
+            if end < 0 or expected != flags & (_NAME_LENGTH_BITS | _MORE_FLAGS):
                 raise ValueError(_NO_INDEX)
             yield mode, name
+            # Before version 4, NULs fill each entry up to a multiple of eight bytes.
             at = end + 1 if version == 4 else at + ((end - at) // 8 + 1) * 8
 
 
 def _blocks(index: bytes, count: int) -> list[tuple[int, int]]:
     """Return offset and number of entries of each block that git may read (`index.threads`). Every
     ``IEOT`` in the data could be git's table of blocks: they must be equal."""
-    tables, offset = [[(12, count)]], -1
+    tables, offset = [[(12, count)]], -1  # without a table: one block behind the header
     while (offset := index.find(b"IEOT", offset + 1)) >= 0:
         size, version = (int.from_bytes(index[offset + n : offset + n + 4], "big") for n in (4, 8))
         table = index[offset + 12 : offset + 8 + size]
