@@ -1,7 +1,7 @@
 """Open a session by starting a new thread, resuming a stored one, or forking one.
 
-Owns these calls of Codex and the handling of their failures. The client's request arrives as params
-of a thread; the caller makes the answer of the ACP method.
+Owns these calls of Codex and the handling of their failures. The caller makes params of a thread of
+the client's request, and the answer of the ACP method of the `OpeningResult`.
 """
 
 from __future__ import annotations
@@ -68,8 +68,8 @@ UNLOAD_SECONDS: Final = 5.0
 """Seconds for Codex to unload a thread, and to store one that is closed without a prompt."""
 
 STORE_SECONDS: Final = 1.0
-"""Seconds for Codex to store a thread that was never prompted, in a hand-over and at the adapter's
-end; shorter than the `LET_GO_SECONDS` of a hand-over."""
+"""Seconds for Codex to store a thread that was never prompted, when the thread is handed over or
+the adapter ends. Shorter than `LET_GO_SECONDS` of a hand-over."""
 
 
 class Setup(NamedTuple):
@@ -83,7 +83,7 @@ class Setup(NamedTuple):
     client: SessionClient | None = None
     """The session's own client, if it has one (over the network)."""
     cancels: bool = False
-    """Whether to cancel what runs in the session in another process, to take the session over."""
+    """Whether a session of another process may be taken over even if a prompt runs in it there."""
 
     @property
     def cwd(self) -> str:
@@ -102,12 +102,13 @@ class OpeningResult(NamedTuple):
 
 
 class SessionOpener:
-    """Opens sessions on the newest connection to Codex, and again on a later one."""
+    """Opens sessions on the newest connection to Codex, and after its loss on the next one."""
 
     def __init__(self, app_server: AppServer, sessions: Sessions, config: Config) -> None:
         self._app_server = app_server
         self.codex = app_server.connection
-        """Returns the newest connection to Codex, started if needed. Raises RpcError -32603."""
+        """A function: returns the newest connection to Codex, started if needed. Raises RpcError
+        -32603."""
         self._sessions = sessions
         self._config = config
         self.login: LoginCheck = LoginCheck()
@@ -129,13 +130,15 @@ class SessionOpener:
         """
         codex = await self.codex()
         await _check_directories(codex, setup.params)
-        reading, consent = configuration(codex, setup.cwd), self._sessions.git_consent
-        try:  # all at once; git's programs are looked up for the first prompt
-            if self.route.gateway is not None:  # a gateway needs no login of Codex
-                config_read, _ = await asyncio.gather(reading, consent.not_agreed(setup.cwd))
-            else:
-                checking, finding = self.login.check(codex), consent.not_agreed(setup.cwd)
-                _, config_read, _ = await asyncio.gather(checking, reading, finding)
+        needs_login = self.route.gateway is None  # a gateway needs no login of Codex
+        try:
+            _, config_read, _ = await asyncio.gather(
+                self.login.check(codex) if needs_login else asyncio.sleep(0),
+                configuration(codex, setup.cwd),
+                self._sessions.git_consent.not_agreed(
+                    setup.cwd
+                ),  # looks ahead, for the first prompt
+            )
         except (ErrorReply, NotAnswered, TransportError) as error:
             raise opening_errors.session_error(error) from error
         if codex.believes_worktrees:
@@ -190,7 +193,7 @@ class SessionOpener:
             try:
                 result = await self.route.open(codex, method, params, source)
                 thread_id = text_at(result, "thread", "id")
-                if thread_id is None:  # decoding raises an error that names the fault
+                if thread_id is None:  # decoding raises an error that names the fault, if it can
                     what = f"the result of {method}"
                     CODEX_MODELS.decode("ThreadStartResponse", result, what)
                     raise InvalidPayload(what, ("thread.id: is missing",))
@@ -211,11 +214,11 @@ class SessionOpener:
     async def resume(
         self, session_id: str, setup: Setup, how: Literal["load", "resume"]
     ) -> OpeningResult:
-        """Open a session with a stored thread; a load shows the history first.
+        """Open a session with a stored thread; for ``load``, show the history first.
 
         A session that is already open here is opened again, unless a prompt runs in it. Raises
-        RpcError: -32002, -32600 while a prompt runs, another request opens the session or the
-        client closes it, -32000, -32602, -32603.
+        RpcError: -32600 while a prompt runs, another request opens the session or the client closes
+        the session; -32000, -32002, -32602, -32603.
         """
         if canonical_id(session_id) != session_id:  # notifications would name another id
             raise opening_errors.unknown_session(session_id)
@@ -228,7 +231,7 @@ class SessionOpener:
             self._openings[session_id].remove(scope)
             if not self._openings[session_id]:
                 del self._openings[session_id]
-        raise opening_errors.closed_meanwhile(session_id)
+        raise opening_errors.closed_meanwhile(session_id)  # `give_up` has ended the scope
 
     def is_opening(self, session_id: str) -> bool:
         """Return whether a stored session is being opened, or waits for the lock."""
@@ -249,18 +252,16 @@ class SessionOpener:
             self._check_no_prompt(session_id)
             await self._sessions.ensure_git_consent(codex, setup.cwd, session_id, setup.client)
             directory = self._config.opening(codex, setup.cwd, config_read)
-            was_open = self._sessions.open_session(session_id)
-            if was_open is not None and was_open.session is not None:
-                # Unload the thread, because Codex ignores new params for a loaded thread.
+            earlier = self._sessions.open_session(session_id)
+            if earlier is not None and earlier.session is not None:
                 await self._store(codex, session_id)
                 self._check_no_prompt(session_id)  # a prompt may have come during `_store`
-                was_open.unloaded = True
-                as_before = {**was_open.params, "runtimeWorkspaceRoots": [*was_open.roots]}
-                keep_commands = (
-                    was_open.session.state_event.background and setup.params == as_before
-                )
-                was_open.session.detach()
-                if not keep_commands:  # unloading ends the background commands
+                earlier.unloaded = True
+                earlier_params = {**earlier.params, "runtimeWorkspaceRoots": [*earlier.roots]}
+                has_commands = bool(earlier.session.state_event.background)
+                earlier.session.detach()
+                # Codex ignores new params for a loaded thread, but unloading ends the commands.
+                if not has_commands or setup.params != earlier_params:
                     await self.unload(codex, session_id)
             with self._sessions.reopening(session_id) as held:
                 result = await self._resume(codex, session_id, setup)
@@ -268,14 +269,14 @@ class SessionOpener:
                     state = await self._restore_state(
                         codex, session_id, result, held, how, setup.client
                     )
-                    if was_open is not None:
+                    if earlier is not None:
                         from codex_acp.adapter.sessions.replay import add_background_commands
 
                         client = setup.client or self._sessions.client_of(None)
                         state = await add_background_commands(
                             codex, session_id, state, client, with_history=how == "load"
                         )
-                        await self._check_still_open(was_open, codex, session_id)
+                        await self._check_still_open(earlier, codex, session_id)
                     if "thread/deleted" in held.methods:
                         raise opening_errors.deleted_meanwhile(session_id)
                 except BaseException:
@@ -285,11 +286,11 @@ class SessionOpener:
                     session_id, setup.params, setup.servers,
                     held=held, state=state, client=setup.client,
                 )  # fmt: skip
-                self._sessions.find(session_id)  # makes the `Session`: show the held notifications
+                self._sessions.find(session_id)  # makes the `Session`, which shows what was held
             try:
                 return await self._result(session_id, codex, result, how, setup, directory)
             except BaseException:
-                if was_open is None and not self._is_busy(session_id):
+                if earlier is None and not self._is_busy(session_id):
                     await self.drop(session_id)
                 raise
 
@@ -304,8 +305,7 @@ class SessionOpener:
             if self._sessions.is_live(session_id):
                 return
             codex = await self.codex()
-            cwd = opened.cwd
-            await self._sessions.ensure_git_consent(codex, cwd, session_id)
+            await self._sessions.ensure_git_consent(codex, opened.cwd, session_id)
             logger.info("resuming the thread of session %s", session_id)
             if opened.codex is codex:  # Codex ignores new params for a thread that is loaded
                 await self._store(codex, session_id)
@@ -329,8 +329,8 @@ class SessionOpener:
 
     async def store_unprompted(self, session_id: str, bound: float = STORE_SECONDS) -> None:
         """Have Codex store an open session that was never prompted, within ``bound`` seconds; never
-        fails. No effect without the consent to git's programs: Codex looks at the directory, too,
-        to store a thread."""
+        fails. To store a thread, Codex runs git in the directory: no effect without the consent to
+        git's programs."""
         opened = self._sessions.open_session(session_id)
         if opened is None or opened.prompted or opened.codex.closed:
             return
@@ -384,18 +384,18 @@ class SessionOpener:
         unrestored = session.unrestored
         if how == "new" and directory.config_read is None:
             unrestored = "it does not tell what is configured"
-        notices = (*defaults.notices, *session.first_mode_notices, *setup.notices)
-        found = _notices(directory, unrestored, linked_instructions(result))
-        return OpeningResult(session_id, how, self._config.answer(session_id), (*notices, *found))
+        notices = [*defaults.notices, *session.first_mode_notices, *setup.notices]
+        notices += _notices(directory, unrestored, linked_instructions(result))
+        return OpeningResult(session_id, how, self._config.answer(session_id), tuple(notices))
 
     def with_defaults(self, from_client: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
-        """Return the params of a thread: the client's, and the defaults of this agent."""
+        """Return the params of a thread: the client's params and this agent's defaults."""
         return self._app_server.defaults.params(dict(from_client))
 
     async def _check_still_open(
         self, opened: OpenSession, codex: AppServerConnection, session_id: str
     ) -> None:
-        """Raise RpcError -32002 if the session was closed while it was opened again."""
+        """Unload the thread and raise RpcError -32002 if the session was closed meanwhile."""
         if self._sessions.open_session(session_id) is not opened:
             await self.unload(codex, session_id)
             raise opening_errors.unknown_session(session_id)
@@ -449,8 +449,8 @@ class SessionOpener:
         result: JsonValue,
         held: HeldNotifications,
     ) -> str | None:
-        """Return the id of the turn that runs in a resumed thread, or None. Reports the turn to the
-        session and the routing, which expect its requests again."""
+        """Return the id of the turn that runs in a resumed thread, or None. Report the turn to the
+        session and the routing, because Codex sends the turn's open requests again."""
         thread = object_at(result, "thread")
         turns: list[JsonValue] = []
         if text_at(thread, "status", "type") == "active":
@@ -471,7 +471,7 @@ class SessionOpener:
         return known.turns[0].id if known.turns else None
 
     def _titled_state(self, result: JsonValue, client: SessionClient | None) -> SessionState | None:
-        """Return the mapping's memory of a thread that has a title; None for no title."""
+        """Return the mapping's state for a thread that has a title; None for no title."""
         from codex_acp.mapping.session import title_of
         from codex_acp.mapping.state import SessionState
 
@@ -484,7 +484,7 @@ class SessionOpener:
         self, codex: AppServerConnection, session_id: str, result: JsonValue,
         held: HeldNotifications, how: How, client: SessionClient | None,
     ) -> SessionState | None:  # fmt: skip
-        """Note the turn that runs, and for a load show the history; return the mapping's memory."""
+        """Note the turn that runs, show the history for ``load``; return the mapping's state."""
         running = await self._learn_running_turn(codex, session_id, result, held)
         if how != "load":
             return self._titled_state(result, client)
@@ -516,7 +516,7 @@ def _notices(
 
 async def _check_directories(codex: AppServerConnection, params: Mapping[str, JsonValue]) -> None:
     """Raise RpcError -32602 for a path in the params of a thread that surely is no directory."""
-    more = list_at(params, "runtimeWorkspaceRoots")[1:]
+    more = list_at(params, "runtimeWorkspaceRoots")[1:]  # the first one is the ``cwd``
     for field, path in (("cwd", params.get("cwd")), *(("additionalDirectories", p) for p in more)):
         if isinstance(path, str) and await is_no_directory(codex, path):
             message = f"{field}: {path!r} is not a directory; create it, or name another one"

@@ -1,8 +1,8 @@
 """The sessions of one agent, and the connections to Codex that they are on.
 
 A session is *opening* until Codex has answered, then *open*, in the end *closed*. An open session
-holds its notifications and has no `Session` until it is first used, so that the answer which opened
-it waits for no modules. A session outlives the connection that it was opened on (`Sessions.move`).
+holds its notifications and gets its `Session` when it is first used: the answer that opens the
+session waits for no imports. A session outlives the connection it was opened on (`Sessions.move`).
 Must not know ACP's methods.
 """
 
@@ -53,7 +53,8 @@ CLOSED_BY_CODEX: Final = (
 
 
 class _Connection:
-    """One connection to Codex; its `RequestIntake` is made when something needs it."""
+    """One connection to Codex; its `RequestIntake` is made when something needs it. ``sessions``
+    returns the sessions on a connection; ``interrupt`` ends a turn of a thread."""
 
     def __init__(
         self,
@@ -97,7 +98,7 @@ class OpenSession:
     params: dict[str, JsonValue]
     """The client's arguments as params of a thread, made by `mapping.session_setup`."""
     roots: Mapping[str, str]
-    """The working directory and the additional directories → where each led at the opening."""
+    """Working directory and additional directories → the real path of each at the opening."""
     awaited_mcp_servers: frozenset[str] = frozenset()
     """Names of the client's MCP servers that the first turn still has to wait for."""
     held: HeldNotifications | None = None
@@ -157,7 +158,7 @@ class Sessions:
     def __init__(self, spawn: Spawn, client: SessionClient, transcript: Transcript) -> None:
         self._spawn = spawn
         self._client = client
-        self._transcript = transcript
+        self._log = transcript
         self.transcript: SessionTranscript = SessionTranscript(transcript, lambda: self.generation)
         self.git_consent: GitConsent = GitConsent(self.transcript)
         """Consents of the person to programs that git may run for a session's directory."""
@@ -195,7 +196,7 @@ class Sessions:
         return self._newest().intake
 
     def client_of(self, session_id: str | None) -> SessionClient:
-        """Return the client of a session; the agent's client for a session that is not open."""
+        """Return the client of a session; the agent's client for None or if it is not open."""
         opened = None if session_id is None else self._open.get(session_id)
         return self._client if opened is None or opened.client is None else opened.client
 
@@ -252,8 +253,8 @@ class Sessions:
                     each.session.sub_agents.forget(session_id)
         held = held or HeldNotifications(connection.codex, session_id)
         held.put_first(connection.threadless.take(None, session_id))
-        given = [params.get("cwd"), *list_at(params, "runtimeWorkspaceRoots")]
-        roots = {path: os.path.realpath(path) for path in given if isinstance(path, str)}
+        paths = [params.get("cwd"), *list_at(params, "runtimeWorkspaceRoots")]
+        roots = {path: os.path.realpath(path) for path in paths if isinstance(path, str)}
         opened = OpenSession(connection, params, roots, servers, held, state, client=client)
         self._open[session_id] = opened
 
@@ -315,35 +316,35 @@ class Sessions:
         opens: bool = True,
     ) -> None:
         """Ask the person, before Codex runs git in a directory, for consent to the programs that
-        its configuration names. Asks if the session is open, or ``opens`` now for ``client``; the
-        client does not know a fork's source. Raises RpcError -32600 without consent."""
+        git's configuration there names. Only a client that knows the session can ask: one that has
+        it open, or ``opens`` it now; a fork's source may be unknown. Raises RpcError -32600 without
+        consent."""
         from codex_acp.adapter.sessions.activity import SessionActivity
 
-        asked, opened = client or self.client_of(session_id), self._open.get(session_id)
+        its_client = client or self.client_of(session_id)
+        opened = self._open.get(session_id)
         if opened is None or opened.session is None:
-            activity = SessionActivity(lambda now: asked.outflow.send(session_id, now))
+            activity = SessionActivity(lambda now: its_client.outflow.send(session_id, now))
             asking = activity.asking_first
         else:
             asking = opened.session.driver.asking
         knows_session = opens or opened is not None
         await self.git_consent.ensure(
-            codex, directory, session_id, asked if knows_session else None, asking
+            codex, directory, session_id, its_client if knows_session else None, asking
         )
 
     def is_live(self, session_id: str) -> bool:
         """Return whether the newest connection has the session's thread loaded."""
         opened = self._open[session_id]
-        prompts = None if opened.session is None else opened.session.driver
+        if opened.connection is not self._connection or opened.codex.closed:
+            return False
+        driver = None if opened.session is None else opened.session.driver
         # A prompt that runs needs no resume; while the person reviews its plan, no turn runs.
-        busy = prompts is not None and prompts.busy and prompts.reviewing is None
-        return (
-            (not opened.unloaded or busy)
-            and opened.connection is self._connection
-            and not opened.connection.codex.closed
-        )
+        has_turn = driver is not None and driver.busy and driver.reviewing is None
+        return has_turn or not opened.unloaded
 
     def mark_all_unloaded(self) -> None:
-        """Have each thread resumed before its next turn, because the params of opening changed."""
+        """Have each thread resumed before its next turn: the params to open threads are new."""
         for opened in self._open.values():
             opened.unloaded = True
 
@@ -385,7 +386,8 @@ class Sessions:
         self.on_session_made(session, opened)
         if opened.early is not None:  # before the notifications of that turn
             session.begin(opened.early)
-        held, opened.held, opened.state, opened.early = opened.held, None, None, None
+        held = opened.held
+        opened.held = opened.state = opened.early = None
         session.thread.follow(held)
         opened.connection.intake.opened_again(session_id)
         return session
@@ -397,7 +399,8 @@ class Sessions:
             opened.session.say(CLOSED_BY_CODEX)
 
     def _settle(self, session_id: str, opened: OpenSession, turn_id: str | None) -> None:
-        """Withdraw the person's questions of a turn; None: all, and interrupt the sub-agents."""
+        """Withdraw the person's questions of a turn. For ``turn_id`` None, withdraw all questions,
+        and interrupt the sub-agents."""
         intake = opened.connection.intake
         if turn_id is not None:
             intake.settle_turn(session_id, turn_id)
@@ -421,8 +424,8 @@ class Sessions:
         return opened.connection.intake.items.sub_agents_of(session_id)
 
     def refuse_sub_agent(self, session_id: str) -> None:
-        """Raise RpcError -32602 for a sub-agent's session: only the agent gives it work. A thread
-        that a model has only named may be opened; it then belongs to no other session."""
+        """Raise RpcError -32602 for a thread that Codex started as a sub-agent's: no client may use
+        it. A thread that a model has only named may be opened, and belongs to no other session."""
         if self.session_above(canonical_id(session_id)) is not None:
             raise sub_agent_session(session_id)
 
@@ -452,11 +455,12 @@ class Sessions:
             return False
         connection = self._open[root.id].connection
         items = connection.intake.items
-        below, turn_id = items.running_sub_agents_of(thread_id), items.running_turn(thread_id)
-        own = [] if turn_id is None else [(thread_id, turn_id)]
-        for thread, turn in (*own, *below):
+        running, own_turn = items.running_sub_agents_of(thread_id), items.running_turn(thread_id)
+        if own_turn is not None:
+            running.insert(0, (thread_id, own_turn))
+        for thread, turn in running:
             self._interrupt(connection.codex, thread, turn)
-        threads = frozenset([thread_id, *(thread for thread, _ in below)])
+        threads = frozenset([thread_id, *(thread for thread, _ in running)])
         connection.intake.sub_agents_cancelled(threads)
         return True
 
@@ -496,6 +500,6 @@ class Sessions:
             items,
             context,
             self.find,
-            self._transcript,
+            self._log,
             interrupt,
         )
