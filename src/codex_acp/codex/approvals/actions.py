@@ -1,12 +1,12 @@
 """PURE: the one action that an approval asks about, and the actions that Codex cannot tell apart.
 
-An action has a place, names paths, and may be an item: `same_action` compares action and item.
+An action has a place and names paths. Some actions are items of a turn (`has_item`).
 
 Codex (0.147 to 0.171) finds the action of an answer by thread and call id alone
 (openai/codex#30963), and the model chooses the call id. If several actions share a call id, the
-last one that Codex asked about runs, whichever was allowed. `ActionIds` therefore fails such
-actions closed together (contract 3.7), in the adapter and under a policy. A sub-command and an
-input to a running command have ids made by Codex, and share nothing with the item around them.
+last one that Codex asked about runs, whichever was allowed. `ActionIds` therefore refuses them all
+(fails closed; contract 3.7), in the adapter and under a policy. Codex itself makes the ids of
+sub-commands and of inputs to a running command: they are never those of the item around them.
 
 An allowed action counts until its item has ended unchanged; an action without an item until Codex
 has taken the answer. Remaining risk: an answer and a second request can cross on their way. Codex
@@ -51,7 +51,7 @@ REDACTED: Final = "[REDACTED_SECRET]"
 
 _GLOB_SIGN: Final = re.compile(r"[*?\[{]")
 
-_UNFINISHED: Final = ("failed", "declined")
+_PERHAPS_PARTIAL: Final = ("failed", "declined")
 """States of a file change that may have made only some of its changes."""
 
 
@@ -76,7 +76,7 @@ def place_of(approval: ApprovalRequest) -> Place:
     match approval:
         case CommandApproval(request=command):
             params = command.params
-            part = params.approval_id if params.approval_id != params.item_id else None
+            part = None if params.approval_id == params.item_id else params.approval_id
             return Place(params.thread_id, params.turn_id, params.item_id, part)
         case FileChangeApproval(request=request) | PermissionsApproval(request=request):
             asked = request.params
@@ -108,7 +108,7 @@ def answer_id_of(request: server_requests.ServerRequest) -> tuple[str, str] | No
 
 
 def changes_of(approval: ApprovalRequest) -> Sequence[models.FileUpdateChange]:
-    """Return the file changes in question, in the form of the protocol's present version."""
+    """Return the file changes to approve; those of the protocol's first version are converted."""
     match approval:
         case FileChangeApproval(item=item):
             return item.changes
@@ -143,7 +143,7 @@ def changes_of(approval: ApprovalRequest) -> Sequence[models.FileUpdateChange]:
 
 
 def named_paths(approval: ApprovalRequest) -> list[str]:
-    """Return the paths that the action names, each once; links in them decide what it reaches."""
+    """Return the paths that the action names, each once, as Codex wrote them."""
     paths: list[str] = []
     match approval:
         case CommandApproval(request=command):
@@ -184,7 +184,8 @@ def path_of_entry(path: models.FileSystemPath, cwd: str | None) -> str | None:
         case models.PathFileSystemPath():
             return path.path
         case models.GlobPatternFileSystemPath():
-            return _GLOB_SIGN.split(path.pattern)[0].rpartition("/")[0] or "/"
+            before_sign = _GLOB_SIGN.split(path.pattern)[0]
+            return before_sign.rpartition("/")[0] or "/"
         case models.SpecialFileSystemPath(value=models.KindFileSystemSpecialPath() as special):
             return f"{cwd}/{special.subpath}" if cwd and special.subpath else None
         case models.SpecialFileSystemPath() | UnknownVariant():
@@ -196,8 +197,8 @@ def path_of_entry(path: models.FileSystemPath, cwd: str | None) -> str | None:
 def comparable_looks(
     shown: Mapping[str, PathLook], now: Mapping[str, PathLook]
 ) -> dict[str, PathLook]:
-    """Return the looks ``now`` of the paths ``shown``. A shown look that was not in time stays: the
-    person has agreed to an unknown place."""
+    """Return the looks to compare with those that were ``shown``: those of ``now``. If the disk had
+    not answered in time, return the shown look: the person has agreed to an unknown place."""
     return {
         path: look
         if look.problem == NOT_IN_TIME
@@ -207,12 +208,12 @@ def comparable_looks(
 
 
 def unshowable(approval: ApprovalRequest, looks: Mapping[str, PathLook]) -> str | None:
-    """Return why nobody can be asked about an edit: the file that Codex would change is not the one
-    that this process sees under its path."""
-    differing = [path for path, look in looks.items() if look.per_process]
-    if not differing or not changes_of(approval):
+    """Return why nobody can be asked about an edit, or None. Under a path such as ``/proc/self``
+    Codex changes another file than this process can show."""
+    per_process = [path for path, look in looks.items() if look.per_process]
+    if not per_process or not changes_of(approval):
         return None
-    return f"{differing[0]} leads to different files in different processes"
+    return f"{per_process[0]} leads to different files in different processes"
 
 
 def is_network(approval: ApprovalRequest) -> bool:
@@ -235,8 +236,8 @@ def command_written_to(approval: CommandApproval) -> str | None:
 
 
 def ends_when_allowed(approval: ApprovalRequest) -> bool:
-    """Return whether no later notification ends the action: nothing follows a grant of permissions,
-    and a command runs on that gets a text."""
+    """Return whether the answer ends the action. No notification follows a grant of permissions,
+    and a command that gets an input runs on."""
     return isinstance(approval, PermissionsApproval) or is_input(approval)
 
 
@@ -268,7 +269,7 @@ def same_action(approval: ApprovalRequest, item: models.ThreadItem) -> bool:
             if not isinstance(item, models.FileChangeThreadItem):
                 return False
             by_path = {change.path: plain(change) for change in shown.changes}
-            if item.status in _UNFINISHED:
+            if item.status in _PERHAPS_PARTIAL:
                 return all(change.path in by_path for change in item.changes)
             return same_json(by_path, {change.path: plain(change) for change in item.changes})
         case McpToolApproval(item=call) | McpToolQuestion(item=call):
@@ -280,7 +281,8 @@ def same_action(approval: ApprovalRequest, item: models.ThreadItem) -> bool:
 
 
 def _is_command(reported: str, shown: str | None) -> bool:
-    """Return whether the command ``reported`` is ``shown`` with its secrets redacted by Codex."""
+    """Return whether ``reported`` is the command ``shown``, in which Codex has redacted secrets: a
+    secret is not empty and has no blanks."""
     if shown is None or reported == shown:
         return True
     first, *pieces = reported.split(REDACTED)
@@ -288,7 +290,7 @@ def _is_command(reported: str, shown: str | None) -> bool:
         return False
     at = len(first)
     for number, piece in enumerate(pieces, start=1):
-        is_last = number == len(pieces)
+        is_last = number == len(pieces)  # the rest must fit up to the end
         end = len(shown) - len(piece) if is_last else shown.find(piece, at + 1)
         secret = shown[at : max(at, end)]
         is_secret = bool(secret) and not any(map(str.isspace, secret))
@@ -361,7 +363,7 @@ class _Entry(Generic[K]):
 
 @dataclass(slots=True)
 class ActionIds(Generic[K]):
-    """The entries of one connection, by keys that the owner chooses."""
+    """The pending and allowed actions of one connection, by keys that the owner chooses."""
 
     _entries: list[_Entry[K]] = field(default_factory=list)
     _barred: dict[tuple[str, str], str] = field(default_factory=dict)
@@ -413,9 +415,11 @@ class ActionIds(Generic[K]):
         """Apply one notification; return a collision if it reports another action than shown."""
         match event:
             case notifications.ItemStartedEvent(params=started):
-                return self._fail_unlike(started.thread_id, started.turn_id, started.item)
+                return self._fail_differing(started.thread_id, started.turn_id, started.item)
             case notifications.ItemCompletedEvent(params=done):
-                collision = self._fail_unlike(done.thread_id, done.turn_id, done.item, ended=True)
+                collision = self._fail_differing(
+                    done.thread_id, done.turn_id, done.item, ended=True
+                )
                 self._entries = [
                     entry
                     for entry in self._entries
@@ -430,11 +434,11 @@ class ActionIds(Generic[K]):
                 self._end_turns(closed.thread_id, None)
         return None
 
-    def _fail_unlike(
+    def _fail_differing(
         self, thread_id: str, turn_id: str, item: models.ThreadItem, *, ended: bool = False
     ) -> Collision[K] | None:
-        """Fail the entries of ``item`` closed that were shown as another action. Pending entries of
-        an ended item stay: no answer to them is accepted any more."""
+        """Fail the entries closed whose action was shown otherwise than ``item``. Pending entries
+        of an ended item stay, because no answer to them is accepted any more."""
         others = [
             entry
             for entry in self._entries
@@ -483,12 +487,12 @@ def _collide(entry: _Entry[K], new: _Entry[K]) -> bool:
     place, new_place = entry.place, new.place
     if (place.thread_id, place.answer_id) != (new_place.thread_id, new_place.answer_id):
         return False
-    # A command that was allowed, and runs in a sandbox, may ask for a connection by its own id.
+    # An allowed command that runs in a sandbox may ask for a connection, with the command's id.
     is_its_connection = entry.allowed and entry.resolved and is_network(new.approval)
     return not (is_its_connection and has_item(entry.approval))
 
 
 def _is_about(entry: _Entry[K], thread_id: str, item: models.ThreadItem) -> bool:
-    """Return whether ``item`` is the entry's action, by its id."""
+    """Return whether ``item`` has the id of the entry's action."""
     same_id = (entry.place.thread_id, entry.place.item_id) == (thread_id, id_of(item))
     return same_id and has_item(entry.approval)

@@ -4,9 +4,9 @@ Only `accepting_reply` makes accepting replies, after the checks of contract 3.2
 ledger calls it with a person's answer, and the policy runner with a policy's grant; a test allows
 no other caller.
 
-The offered grants (contract 2.6, 3.6) are those that the request offers; if its kind cannot list
-any, those of its response schema. Codex does not check that a reply was offered: only this module
-does.
+The offered grants (contract 2.6, 3.6) are those that the request lists. A kind of request that
+cannot list any offers what its response schema allows. Only this module checks that a grant was
+offered; Codex does not.
 """
 
 from __future__ import annotations
@@ -84,10 +84,11 @@ def allows(grant: Grant) -> bool:
 
 
 class OfferedGrants(NamedTuple):
-    """Grants that may be chosen, in Codex's order, and decisions that cannot be offered."""
+    """The grants of a request, in Codex's order."""
 
     grants: tuple[Grant, ...]
     unknown: tuple[str, ...] = ()
+    """Decisions of the request that are left out, as text for the log."""
 
 
 _QUESTION_LABELS: Final[dict[str, Grant]] = {
@@ -190,9 +191,9 @@ def _hosts(params: models.CommandExecutionRequestApprovalParams) -> list[Remembe
 
 
 def _may_persist(call: models.McpToolCallThreadItem) -> bool:
-    """Return whether a lasting grant may be offered for a call: not for a tool that only reads.
-    Codex by default does not ask about a call that only reads. The question may then come from the
-    MCP server itself, whose elicitations look the same."""
+    """Return whether a lasting grant may be offered for a call: not if its tool only reads. By
+    default Codex does not ask about such a call: the question may come from the MCP server itself,
+    whose elicitations look like Codex's questions."""
     return call.read_only_hint is not True
 
 
@@ -286,7 +287,7 @@ def granted(approval: ApprovalRequest, grant: Grant) -> WireModel:
     grant that was not offered."""
     if grant not in offered_grants(approval).grants:
         raise ValueError(f"{grant!r} was not offered for {approval.request.method}")
-    reviewed: models.ReviewDecision = (
+    legacy_decision: models.ReviewDecision = (
         "approved" if isinstance(grant, Once) else "approved_for_session"
     )
     match approval:
@@ -318,9 +319,9 @@ def granted(approval: ApprovalRequest, grant: Grant) -> WireModel:
             answer = models.ToolRequestUserInputAnswer(answers=chosen[:1])
             return models.ToolRequestUserInputResponse(answers={asked_about.id: answer})
         case LegacyCommandApproval():
-            return models.ExecCommandApprovalResponse(decision=reviewed)
+            return models.ExecCommandApprovalResponse(decision=legacy_decision)
         case LegacyPatchApproval():
-            return models.ApplyPatchApprovalResponse(decision=reviewed)
+            return models.ApplyPatchApprovalResponse(decision=legacy_decision)
         case _:
             assert_never(approval)
 

@@ -92,8 +92,8 @@ class _OpenQuestion:
 
 class PolicyRunner(NotificationSink):
     """Answers the requests of one client by its policy, and guards the program's own handlers. Gets
-    all notifications of the client. ``policy`` may be replaced; open questions stay with the old
-    one. ``on_refused`` gets each request that was declined although nobody said no."""
+    all notifications of the client. ``policy`` may be replaced; the old policy still answers the
+    open questions. ``on_refused`` gets each declined request for which nobody said no."""
 
     def __init__(
         self,
@@ -103,7 +103,7 @@ class PolicyRunner(NotificationSink):
     ) -> None:
         self.policy = policy
         self.thread_policies: dict[str, Policy] = {}
-        """Thread that was opened with a policy of its own → that policy."""
+        """Thread → the policy that it was opened with, if it has one of its own."""
         self._client = client
         self._on_refused = on_refused
         self._items = Items(client.opened_threads)
@@ -111,11 +111,11 @@ class PolicyRunner(NotificationSink):
         self._ids: actions.ActionIds[_Key] = actions.ActionIds()
         self._open: dict[_Key, _OpenQuestion] = {}
         self._unclassified: dict[tuple[str, str], asyncio.Future[Deny] | None] = {}
-        """Thread and answer id of a handler's request that `_ids` cannot have, because it is no
-        known approval → the future that withdraws it, None once allowed. Kept until the thread's
-        turn is over."""
+        """Thread and answer id of a handler's request that is no known approval, so that `_ids`
+        cannot have it → the future that withdraws the request, None once allowed. Kept until the
+        thread's turn is over."""
         self._resolved_early: set[_Key] = set()
-        """Requests that Codex settled before they reached `handle`."""
+        """Requests of this batch of messages that Codex settled before they reached `handle`."""
         self._interrupts: set[asyncio.Task[None]] = set()
         self._batch_over = False
         self._warned: set[str] = set()
@@ -152,12 +152,12 @@ class PolicyRunner(NotificationSink):
             page = allowed_url(request.params.url)
             if isinstance(page, RefusedUrl):
                 return await self._refuse_unasked(request, f"the URL was refused: {page.reason}")
-        classified, shared = classify(request, self._items), actions.answer_id_of(request)
+        classified = classify(request, self._items)
         question = self._question(classified) if isinstance(classified, ApprovalRequest) else None
-        key = (type(request.id), request.id)
-        is_new = shared not in self._unclassified and key not in self._open
+        key, answer_id = (type(request.id), request.id), actions.answer_id_of(request)
+        is_new = answer_id not in self._unclassified and key not in self._open
         if not isinstance(question, ApprovalQuestion) or not is_new:
-            return await self._guarded_unclassified(request, handler, shared)
+            return await self._guarded_unclassified(request, handler, answer_id)
         opened = await self._enter(key, question)
         if opened is None:
             return self._refuse(request, actions.SHARED_ID)
@@ -176,37 +176,35 @@ class PolicyRunner(NotificationSink):
             del self._open[key]
 
     async def _guarded_unclassified(
-        self, request: ServerRequest, handler: _Handler, shared: tuple[str, str] | None
+        self, request: ServerRequest, handler: _Handler, answer_id: tuple[str, str] | None
     ) -> WireModel:
-        """Guard a request that is no known approval: refuse it if another request has its id."""
-        if shared is None:
+        """Guard a request that is no known approval: refuse it if another has its answer id."""
+        if answer_id is None:
             return await handler(request)
-        if shared in self._unclassified:
-            other = self._unclassified[shared]
-            if other is None:
-                allowed = ((type(request.id), request.id),)
-                turn_id = getattr(request.params, "turn_id", "")
-                self._fail_closed(actions.Collision((), allowed), shared[0], turn_id)
-                await asyncio.sleep(0)
+        if answer_id in self._unclassified:
+            other = self._unclassified[answer_id]
+            if other is None:  # the other request was allowed
+                self._interrupt_in_doubt(answer_id[0], getattr(request.params, "turn_id", ""))
+                await asyncio.sleep(0)  # an interrupt is written before the refusal
             elif not other.done():
                 other.set_result(Deny(actions.SHARED_ID))
             return self._refuse(request, actions.SHARED_ID)
         if await self._fail_others_closed(request):
             return self._refuse(request, actions.SHARED_ID)
         withdrawn: asyncio.Future[Deny] = asyncio.get_running_loop().create_future()
-        self._unclassified[shared] = withdrawn
+        self._unclassified[answer_id] = withdrawn
         try:
             reply = await self._reply_of(handler, request, withdrawn)
         except BaseException:
             if not withdrawn.done():
-                self._unclassified.pop(shared, None)
+                self._unclassified.pop(answer_id, None)
             raise
         if withdrawn.done():
             return reply
         if is_negative(reply):
-            self._unclassified.pop(shared, None)
-        elif shared in self._unclassified:
-            self._unclassified[shared] = None
+            self._unclassified.pop(answer_id, None)
+        elif answer_id in self._unclassified:
+            self._unclassified[answer_id] = None
         return reply
 
     async def _reply_of(
@@ -222,7 +220,7 @@ class PolicyRunner(NotificationSink):
 
         withdrawn.add_done_callback(cancel_handler)
         try:
-            # No new task: by its task the client recognizes a handler that closes the client.
+            # In this task, by which the client recognizes a handler that closes the client.
             reply = await handler(request)
         except asyncio.CancelledError:
             if not _is_shared(withdrawn) or task.uncancel():  # somebody else cancelled it, too
@@ -332,7 +330,8 @@ class PolicyRunner(NotificationSink):
         if isinstance(decision, Deny):
             self._ids.forget(key)
             return self._refuse(request, decision.reason, answered=decision.answered)
-        grant, now = decision.grant, actions.refreshed(question.approval, self._items)
+        grant = decision.grant
+        now = actions.refreshed(question.approval, self._items)
         running = self._items.is_running(question.thread_id, question.turn_id)
         reply = accepting_reply(
             grant, question.offered, question.digest, now, looks, running=running
@@ -341,10 +340,11 @@ class PolicyRunner(NotificationSink):
             self._ids.forget(key)
             return self._refuse(request, reply.reason)
         if grants.allows(grant):
+            outcome = "allowed"
             self._ids.note_allowed(key)
         else:
+            outcome = "ruled out"
             self._ids.forget(key)
-        outcome = "allowed" if grants.allows(grant) else "ruled out"
         logger.info("%s (id %r): %s, %r", request.method, request.id, outcome, grant)
         return reply
 
@@ -353,10 +353,13 @@ class PolicyRunner(NotificationSink):
     ) -> None:
         """Deny the pending actions, and interrupt the turn of allowed ones (contract 3.7)."""
         if collision.allowed:
-            logger.warning("turn %s is interrupted: %s", turn_id, actions.ALLOWED_IN_DOUBT)
-            self._interrupt(thread_id, self._items.running_turn(thread_id) or turn_id)
+            self._interrupt_in_doubt(thread_id, turn_id)
         for key in collision.pending:
             self._open[key].withdraw(actions.SHARED_ID, answered=False)
+
+    def _interrupt_in_doubt(self, thread_id: str, turn_id: str) -> None:
+        logger.warning("turn %s is interrupted: %s", turn_id, actions.ALLOWED_IN_DOUBT)
+        self._interrupt(thread_id, self._items.running_turn(thread_id) or turn_id)
 
     async def _refuse_unasked(self, request: ServerRequest, reason: str) -> WireModel:
         """Refuse a request without its policy; requests with its id fail closed, too."""
@@ -364,12 +367,13 @@ class PolicyRunner(NotificationSink):
         return self._refuse(request, reason)
 
     async def _fail_others_closed(self, request: ServerRequest) -> bool:
-        """Fail other requests with the request's id closed; return whether there were any."""
-        collision, shared = self._ids.note_declined(request), actions.answer_id_of(request)
-        if collision is None or shared is None:
+        """Fail other requests with this answer id closed; return whether there were any."""
+        answer_id = actions.answer_id_of(request)
+        collision = self._ids.note_declined(request)
+        if collision is None or answer_id is None:
             return False
-        self._fail_closed(collision, shared[0], getattr(request.params, "turn_id", ""))
-        await asyncio.sleep(0)
+        self._fail_closed(collision, answer_id[0], getattr(request.params, "turn_id", ""))
+        await asyncio.sleep(0)  # an interrupt is written before the refusal
         return True
 
     def _interrupt(self, thread_id: str, turn_id: str) -> None:
@@ -404,13 +408,18 @@ class PolicyRunner(NotificationSink):
 
     def on_notification(self, method: str, params: JsonValue) -> None:
         if self._batch_over:
-            # All requests of the last batch are open by now: these ids belong to other requests.
+            # All requests of the last batch have reached `handle`: later ones may have these ids.
             self._resolved_early.clear()
             self._batch_over = False
         if method == RESOLVED:
             request_id = params.get("requestId") if isinstance(params, dict) else None
             if isinstance(request_id, str | int):
-                self._on_resolved((type(request_id), request_id))
+                key = (type(request_id), request_id)
+                if key in self._open:
+                    self._open[key].withdraw("Codex settled it itself")
+                else:
+                    self._ids.note_resolved(key)
+                    self._resolved_early.add(key)
         elif method in FOLLOWED:
             event = self._client.decode_notification(method, params)
             if not isinstance(event, notifications.UnknownNotification):
@@ -440,8 +449,8 @@ class PolicyRunner(NotificationSink):
             | notifications.ThreadClosedEvent,
         ):
             thread_id = event.params.thread_id
-            for shared in [each for each in self._unclassified if each[0] == thread_id]:
-                del self._unclassified[shared]
+            for answer_id in [each for each in self._unclassified if each[0] == thread_id]:
+                del self._unclassified[answer_id]
 
     def _withdraw_ended(self) -> None:
         for opened in self._open.values():
@@ -451,30 +460,25 @@ class PolicyRunner(NotificationSink):
     def on_batch_end(self) -> None:
         self._batch_over = True
 
-    def _on_resolved(self, key: _Key) -> None:
-        if key in self._open:
-            self._open[key].withdraw("Codex settled it itself")
-        else:
-            self._ids.note_resolved(key)
-            self._resolved_early.add(key)
-
 
 async def _look_at(paths: Iterable[str]) -> Mapping[str, PathLook]:
     wanted = tuple(paths)
     if not wanted:
         return {}
-    looks = await answer_of(look_at, wanted, LOOK_SECONDS)  # its thread may never end
+    looks = await answer_of(look_at, wanted, LOOK_SECONDS)  # the disk may never answer
     return not_looked_at(wanted) if isinstance(looks, CallbackFailed) else looks
 
 
 def _with_looks(question: ApprovalQuestion, looks: Mapping[str, PathLook]) -> ApprovalQuestion:
     changes = actions.changes_of(question.approval)
     removed, created = removed_paths(changes), created_paths(changes)
-    real = {path: look.place if path in removed else look.real for path, look in looks.items()}
+    real_paths = {
+        path: (look.place if path in removed else look.real) or None for path, look in looks.items()
+    }
     return replace(
         question,
         digest=grants.digest_of(question.approval, looks),
-        real_paths={path: place or None for path, place in real.items()},
+        real_paths=real_paths,
         replaced=tuple(path for path in dict.fromkeys(created) if looks[path].exists),
     )
 

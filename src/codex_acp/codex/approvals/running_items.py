@@ -1,8 +1,8 @@
 """PURE: track the running items and turns, the parents of threads, and calls into other sessions.
 
-Follows the app-server's notifications, for the adapter and for headless policies: they alone prove
-where a request comes from. Also reads which paths the changes of an item make and remove; an item
-needs these functions before anything asks for an approval, and `actions` only then.
+Follows the app-server's notifications, for the adapter and for headless policies: notifications
+alone prove where a request comes from. Also tells which paths the changes of an item make and
+remove: those functions are not in `actions`, which loads only when Codex asks for an approval.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ FOLLOWED: Final = frozenset(
 """The notifications that `Items.apply` uses."""
 
 MAX_PARENT_STEPS: Final = 64
-"""Steps from a sub-agent up to its root thread; a bound, although parents form no circle."""
+"""Steps from a sub-agent up to its root thread, at most."""
 
 MAX_ENDED: Final = 1_000
 """Turns that are remembered after their end or interrupt."""
 
 MAX_PARENTS: Final = 10_000
-"""Sub-agents whose parent is remembered, far more than ever run. Requests of a forgotten one are
-declined."""
+"""Sub-agents whose parent is remembered, far more than ever run. Requests of any other sub-agent
+are declined."""
 
 
 @record
@@ -59,8 +59,8 @@ class RunningItem:
     asked: bool = False
     """Whether an approval of the item is open, or was answered."""
     shared: bool = False
-    """Whether another call or command started with the item's id: a request could be about either
-    of them."""
+    """Whether another call or command has started with the id of this item: nobody can tell which
+    of the two a request is about."""
 
 
 @record
@@ -70,10 +70,10 @@ class Items:
     opened: Container[str] = frozenset()
     """Threads that this side opened: never sub-agents, even if a model names them as such."""
     _items: dict[tuple[str, str], RunningItem] = field(default_factory=dict)
-    _left: LastOnes[tuple[str, str], RunningItem] = field(
+    _running_on: LastOnes[tuple[str, str], RunningItem] = field(
         default_factory=partial(LastOnes, MAX_ENDED)
     )
-    """Commands that run on behind the end of their turn; shared items that may."""
+    """Commands that run on after the end of their turn, and shared items that may still run."""
     _turns: dict[str, str] = field(default_factory=dict)
     _outer: dict[str, str] = field(default_factory=dict)
     """Thread → the turn around its running turn: items of a review have the outer turn's id."""
@@ -89,9 +89,9 @@ class Items:
         elif isinstance(event, notifications.ItemCompletedEvent):
             self._learn_children(event.params.thread_id, event.params.item)
             key = event.params.thread_id, id_of(event.params.item)
-            running = self._items.pop(key, None) or self._left.pop(key, None)
+            running = self._items.pop(key, None) or self._running_on.pop(key, None)
             if running is not None and running.shared:
-                self._left[key] = running  # another one with this id may still run
+                self._running_on[key] = running  # another item with this id may still run
         elif isinstance(event, notifications.ItemFileChangePatchUpdatedEvent):
             running = self._items.get((event.params.thread_id, event.params.item_id))
             if running is not None and isinstance(running.item, models.FileChangeThreadItem):
@@ -112,7 +112,7 @@ class Items:
     def learn_thread(self, thread: models.Thread) -> None:
         """Learn a thread's parent and sub-agents, and its running turn after ``thread/resume``."""
         if thread.parent_thread_id is not None:
-            # The thread's own parent replaces one that an item named, and must make no circle.
+            # This parent replaces one that an item named. If it would close a circle, cut there.
             lineage = [thread.parent_thread_id, *self.ancestors_of(thread.parent_thread_id)]
             if thread.id in lineage[1:]:
                 del self._parents[lineage[lineage.index(thread.id) - 1]]
@@ -132,15 +132,17 @@ class Items:
         if not self.is_running(thread_id, turn_id):
             return  # no approval of the item could be granted, and no turn end would remove it
         key = thread_id, id_of(item)
-        left, running = self._left.get(key), RunningItem(thread_id, turn_id, item)
-        running = self._items.setdefault(key, running)
-        if left is not None:
-            running.shared = running.shared or left.shared or not _same_command(left.item, item)
+        running = self._items.setdefault(key, RunningItem(thread_id, turn_id, item))
+        before, earlier = running.item, self._running_on.get(key)
+        if earlier is not None and (earlier.shared or not _same_command(earlier.item, item)):
+            running.shared = True
         # Items of other types report their start more than once.
-        if isinstance(running.item, models.McpToolCallThreadItem):
-            running.shared = running.shared or not same_call(running.item, item)
-        elif isinstance(running.item, models.CommandExecutionThreadItem):
-            running.shared = running.shared or not _same_command(running.item, item)
+        if isinstance(before, models.McpToolCallThreadItem) and not same_call(before, item):
+            running.shared = True
+        if isinstance(before, models.CommandExecutionThreadItem) and not _same_command(
+            before, item
+        ):
+            running.shared = True
         running.item = item
 
     def _start_turn(self, thread_id: str, turn: models.Turn) -> None:
@@ -158,7 +160,7 @@ class Items:
         for key in [key for key in self._items if key[0] == thread_id]:
             running = self._items.pop(key)
             if isinstance(running.item, models.CommandExecutionThreadItem):
-                self._left[key] = running
+                self._running_on[key] = running
 
     def _learn_children(self, thread_id: str, item: models.ThreadItem) -> None:
         """Learn the sub-agents that an item names."""
@@ -169,8 +171,8 @@ class Items:
             self._set_parent(thread_id, item.agent_thread_id)
 
     def _set_parent(self, parent: str, child: str) -> None:
-        """Set a thread's parent, unless it has one or this would make a circle: a sub-agent also
-        writes to the thread above it."""
+        """Set a thread's parent, unless the thread has one, or is above ``parent``: a sub-agent's
+        items also name the thread above it."""
         if child in self._parents or child in (parent, *self.ancestors_of(parent)):
             return
         self._parents[child] = parent
@@ -178,7 +180,7 @@ class Items:
     # Questions about the state.
 
     def reached_elsewhere(self, thread_id: str, item: models.ThreadItem) -> list[str]:
-        """Return the threads of other sessions that a tool call for sub-agents names."""
+        """Return the threads of other sessions that an item names, if it calls sub-agents."""
         if not isinstance(item, models.CollabAgentToolCallThreadItem):
             return []
         root = self.root_of(thread_id)
@@ -210,15 +212,15 @@ class Items:
         """Return the running command with this id, also of an earlier turn; None if no command or
         more than one has it."""
         key = thread_id, item_id
-        running = self._items.get(key) or self._left.get(key)
+        running = self._items.get(key) or self._running_on.get(key)
         if running is None or running.shared:
             return None
         item = running.item
         return item if isinstance(item, models.CommandExecutionThreadItem) else None
 
     def mcp_calls(self, thread_id: str, turn_id: str, server: str) -> list[RunningItem]:
-        """Return the running calls of a server (`full_server_name`) in a turn that no approval is
-        about, oldest first. Leaves out parallel calls that share an id."""
+        """Return a turn's running calls of a server (`full_server_name`), oldest first. Leaves out
+        calls with an approval, and parallel calls that share an id."""
         return [
             running
             for (thread, _), running in self._items.items()
@@ -351,12 +353,12 @@ class _SentInput(NamedTuple):
 
 
 class ForeignReach:
-    """Finds the turns to interrupt, by notifications that its owner applied to `Items` before."""
+    """Finds the turns to interrupt. The owner applies each notification to `Items` first."""
 
     def __init__(self, items: Items) -> None:
         self._items = items
         self._sent: deque[_SentInput] = deque(maxlen=MAX_PARENTS)
-        """Messages that did not arrive yet; that of an interrupted call never will."""
+        """Messages that have not arrived; the message of an interrupted call never arrives."""
         self.reached: LastOnes[str, tuple[str, ...]] = LastOnes(MAX_ENDED)
         """Interrupted turn → `Reach.others`."""
 
@@ -377,8 +379,9 @@ class ForeignReach:
             return None
         self._sent += messages
         is_sent = isinstance(item, models.UserMessageThreadItem) and self._was_sent(thread, item)
-        # A second interrupt would end the next turn.
-        if turn in self.reached or not (others or is_sent):
+        if not others and not is_sent:
+            return None
+        if turn in self.reached:  # a second interrupt would end the next turn
             return None
         self.reached[turn] = others
         return Reach(thread, turn, others)
@@ -387,7 +390,7 @@ class ForeignReach:
         """Return whether a model of another session sent a message, and forget its call."""
         if message.client_id is not None:  # a client sent it
             return False
-        text = None  # of images and mentions the call tells no exact text
+        text = None  # with images and mentions, the call has no exact text to compare
         if len(message.content) == 1 and isinstance(message.content[0], models.TextUserInput):
             text = message.content[0].text
         for sent in self._sent:
