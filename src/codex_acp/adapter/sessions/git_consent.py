@@ -46,7 +46,7 @@ class GitConsent:
         """Return whether all programs of a directory are agreed to, and no file of its git
         configuration changed since they were looked up."""
         look = self._looks.get(directory)
-        return look is not None and look.is_current and not self._filter(directory, look.programs)
+        return look is not None and look.is_current and not self._without_agreed(look)
 
     async def not_agreed(self, directory: str) -> Sequence[GitProgram]:
         """Return the programs of a directory that nobody agreed to."""
@@ -56,7 +56,7 @@ class GitConsent:
             from codex_acp.codex.threads.git_programs import look_within
 
             look = self._looks[directory] = await look_within(directory, in_worker_thread)
-        return self._filter(directory, look.programs)
+        return self._without_agreed(look)
 
     async def ensure(
         self,
@@ -69,8 +69,8 @@ class GitConsent:
         """Ask the person for consent to the directory's programs; return once all are agreed to.
 
         Nothing is asked if the user trusts the directory. The question goes to the session of
-        ``client``, within ``asking``, which counts it as open; ``client`` None: nobody can be
-        asked. Raises RpcError -32600 without consent.
+        ``client``; ``asking`` counts the question as open. ``client`` None: nobody can be asked.
+        Raises RpcError -32600 without consent.
         """
         if not await self.not_agreed(directory):
             return
@@ -86,12 +86,12 @@ class GitConsent:
                 if not agreed:
                     raise _refused(directory, programs)
             self._agreed.update((directory, each) for each in programs)
-            changed = await self.not_agreed(directory)  # the configuration, during the question
+            changed = await self.not_agreed(directory)  # the question may have taken minutes
             if changed:
                 raise _refused(directory, changed)
 
-    def _filter(self, directory: str, programs: Sequence[GitProgram]) -> Sequence[GitProgram]:
-        return [each for each in programs if (directory, each) not in self._agreed]
+    def _without_agreed(self, look: Look) -> Sequence[GitProgram]:
+        return [each for each in look.programs if (look.directory, each) not in self._agreed]
 
     async def _ask(
         self,

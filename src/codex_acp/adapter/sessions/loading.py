@@ -54,9 +54,9 @@ class _Page(NamedTuple):
 class HistoryReader:
     """Reads a thread's items; calls ``show`` with each item and the id of its turn.
 
-    ``page_shown`` returns when the client has received the page. ``newest`` is
-    ``itemsBackwardsCursor`` of the result of ``thread/resume``: the cursor of the last item that
-    Codex will not report as a notification.
+    ``page_shown`` waits until the client has received a page's items. ``newest`` is
+    ``itemsBackwardsCursor`` of the result of ``thread/resume``, the cursor of the last item of the
+    history: Codex reports later items as notifications.
     """
 
     codex: AppServerConnection
@@ -81,12 +81,12 @@ class HistoryReader:
         return f"The history of this session could not be read and is not shown: {why}"
 
     async def _read_pages(self, read_page: ReadPage, page: _Page) -> str | None:
-        last = await self._newest_item() if read_page is _items else None
+        newest = await self._newest_item() if read_page is _items else None
         seen: set[str] = set()
         while True:
-            ended = self._show_page(page, last)
+            is_last = self._show_page(page, newest)
             await self.page_shown()
-            if ended or page.cursor is None:
+            if is_last or page.cursor is None:
                 break
             if page.cursor in seen:
                 return "The rest of this session's history is not shown: Codex repeats a page"
@@ -99,8 +99,8 @@ class HistoryReader:
             return f"{self._unreadable} entries of this session's history could not be read"
         return None
 
-    def _show_page(self, page: _Page, last: tuple[str, str | None] | None) -> bool:
-        """Show the items of a page up to ``last``; return whether ``last`` was among them."""
+    def _show_page(self, page: _Page, newest: tuple[str, str | None] | None) -> bool:
+        """Show the items of a page up to ``newest``; return whether ``newest`` was among them."""
         for turn_id, raw in page.entries:
             try:
                 item: ThreadItem = MODELS.decode("ThreadItem", raw, "an item of the history")
@@ -109,7 +109,7 @@ class HistoryReader:
                 logger.warning("thread %s: %s", self.thread_id, error)
             else:
                 self.show(item, turn_id)
-            if last is not None and last == (turn_id, text_at(raw, "id")):
+            if newest is not None and newest == (turn_id, text_at(raw, "id")):
                 return True
         return False
 

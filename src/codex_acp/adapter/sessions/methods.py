@@ -69,7 +69,7 @@ logger = logging.getLogger(__name__)
 STOP_SECONDS: Final = 12.0
 """Seconds for the prompts of a session to end when it is closed; longer than `Timings.cancel`."""
 
-MAX_BELOW: Final = 256
+MAX_SUB_AGENTS: Final = 256
 """Sub-agents whose commands are ended when a session is closed."""
 
 CLEAN_UP_SECONDS: Final = 5.0
@@ -112,7 +112,7 @@ class SessionMethods:
         thread_params(cwd, directories, {}, stored=stored)  # raises before any call of Codex
         system_prompt = instructions(plain(request.system_prompt))
         servers = server_config(cast("list[dict[str, Any]]", plain(request.mcp_servers)))
-        kept: Mapping[str, Mapping[str, object]] = servers
+        used_servers: Mapping[str, Mapping[str, object]] = servers
         notices: list[str] = []
         if servers:
             from codex_acp.transcript.given_values import secrets_in
@@ -120,19 +120,18 @@ class SessionMethods:
 
             remember_secrets(secrets_in(servers))
             codex = await self._opener.codex()
-            of_defaults = server_names(self._opener.with_defaults({}))
             configured = server_names(await configuration(codex, cwd))
-            kept, notices = without_clashes(servers, configured | of_defaults)
-        params = thread_params(cwd, directories, kept, stored=stored)
+            configured |= server_names(self._opener.with_defaults({}))
+            used_servers, notices = without_clashes(servers, configured)
+        params = thread_params(cwd, directories, used_servers, stored=stored) | system_prompt
         cancels = value_at(plain(request.meta), META_KEY, "cancelElsewhere") is True
-        params = {**params, **system_prompt}
-        return Setup(params, frozenset(kept), tuple(notices), client, cancels)
+        return Setup(params, frozenset(used_servers), tuple(notices), client, cancels)
 
     # Other methods.
 
     async def list(self, request: ListSessions) -> dict[str, JsonValue]:
-        """List sessions (``session/list``), archived ones by the unstable ``archived``. Raises
-        RpcError -32602 for a cursor that Codex does not know, and for an unknown filter."""
+        """List sessions (``session/list``); the unstable param ``archived`` selects archived ones.
+        Raises RpcError -32602 for a cursor that Codex does not know, and for an unknown filter."""
         if request.cwd is not None:
             checked_path(request.cwd, "cwd")
         page = list_page(request.archived, request.cursor)
@@ -203,15 +202,15 @@ class SessionMethods:
         """
         self._sessions.refuse_sub_agent(session_id)
 
-        async def archive(codex: AppServerConnection | None) -> None:
+        async def archive_thread(codex: AppServerConnection | None) -> None:
             try:  # while the thread is loaded: unloading loses a thread that was never prompted
-                await self._move(session_id, "thread/archive", archived=True)
+                await self._set_archived(session_id, archived=True)
             except RpcError:
                 if codex is not None:
                     await self._opener.unload(codex, session_id)
                 raise
 
-        await self.end(session_id, "archived by the client", archive)
+        await self.end(session_id, "archived by the client", archive_thread)
 
     async def unarchive(self, session_id: str) -> None:
         """Take a session out of the archive (``session/unarchive``), without opening it. Raises
@@ -221,7 +220,7 @@ class SessionMethods:
         has_lock = await acquire_within(lock)
         try:
             if session_id not in self._sessions:  # an open session is not in the archive
-                await self._move(session_id, "thread/unarchive", archived=False)
+                await self._set_archived(session_id, archived=False)
         finally:
             if has_lock:
                 lock.release()
@@ -232,21 +231,23 @@ class SessionMethods:
         A sub-agent's session is open as long as the session above it. Raises RpcError: -32002,
         -32603.
         """
-        known = canonical_id(session_id)
-        opened, above = self._sessions.open_session(known), self._sessions.session_above(known)
+        thread_id = canonical_id(session_id)
+        opened = self._sessions.open_session(thread_id)
         if opened is not None and opened.session is not None:
             return opened.session.state_event
         if opened is not None:  # not used yet, so nothing runs in it
             return StateChanged("idle", background=())
+        above = self._sessions.session_above(thread_id)
         if above is not None:
-            return above.sub_agents.state(known)
-        if await stored_thread(await self._opener.codex(), known) is None:
+            return above.sub_agents.state(thread_id)
+        if await stored_thread(await self._opener.codex(), thread_id) is None:
             raise unknown_session(session_id)
         return None
 
-    async def _move(self, session_id: str, method: str, *, archived: bool) -> None:
-        """Have Codex move a thread; ignore the error if the thread is already there."""
+    async def _set_archived(self, session_id: str, *, archived: bool) -> None:
+        """Put a thread into Codex's archive, or take it out, unless it is there already."""
         codex = await self._opener.codex()
+        method = "thread/archive" if archived else "thread/unarchive"
         try:
             await codex.call_raw(method, {"threadId": session_id})
         except ErrorReply as error:
@@ -262,15 +263,15 @@ class SessionMethods:
         self,
         session_id: str,
         why: str,
-        then: Callable[[AppServerConnection | None], Awaitable[None]] | None = None,
+        instead: Callable[[AppServerConnection | None], Awaitable[None]] | None = None,
     ) -> None:
-        """Stop what runs in a session, close it, and unload its thread. ``then`` is called instead
-        of the unloading, with the connection that has the thread loaded, or None."""
+        """Stop what runs in a session, close it, and unload its thread. ``instead`` is called in
+        place of the unloading, with the connection that has the thread loaded, or None."""
         self._opener.give_up(session_id)
         lock = self._opener.lock(session_id)
         has_lock = await acquire_within(lock)
         try:
-            codex, below = await self._stop(session_id, why)
+            codex, sub_agents = await self._stop(session_id, why)
         except BaseException:
             if has_lock:
                 lock.release()
@@ -279,11 +280,11 @@ class SessionMethods:
         async def leave() -> None:
             try:
                 if codex is not None:
-                    threads = (session_id, *below)
+                    threads = (session_id, *sub_agents)
                     await asyncio.gather(*(_end_commands(codex, each) for each in threads))
-                    await asyncio.gather(*(self._opener.unload(codex, each) for each in below))
-                if then is not None:
-                    await then(codex)
+                    await asyncio.gather(*(self._opener.unload(codex, each) for each in sub_agents))
+                if instead is not None:
+                    await instead(codex)
                 elif codex is not None:
                     await self._opener.unload(codex, session_id)
             finally:
@@ -315,11 +316,11 @@ class SessionMethods:
         shown = session.sub_agents.threads
         known = opened.connection.intake.items.sub_agents_of(session_id)
         # Bounded, because a model can name any number of threads that do not exist.
-        below = list(dict.fromkeys((*shown, *known)))[:MAX_BELOW]
+        sub_agents = list(dict.fromkeys((*shown, *known)))[:MAX_SUB_AGENTS]
         self._sessions.close(session_id)
         self._config.closed(session_id)
         self._sessions.transcript.closed(session_id, why)
-        return (None if codex.closed else codex), below
+        return (None if codex.closed else codex), sub_agents
 
 
 async def _done(task: Task[None]) -> None:
@@ -334,7 +335,7 @@ async def _end_commands(codex: AppServerConnection, session_id: str) -> None:
 
 
 def _listed(thread: JsonValue, *, archived: bool) -> dict[str, JsonValue] | None:
-    """Return a thread of ``thread/list`` as an entry of ``session/list``, or None."""
+    """Return a thread of ``thread/list`` as an entry of ``session/list``; None to leave it out."""
     seconds = updated_at(thread)
     when = None
     if seconds is not None:

@@ -24,7 +24,7 @@ class ModelRoute:
         self.gateway: Gateway | None = None
         """The gateway that the client set with ``providers/set`` or a login; None: none."""
         self.had_gateway: bool = False
-        """Whether stored threads may name a gateway, of this process or an earlier one."""
+        """Whether a stored thread may name a gateway that this or an earlier process had."""
 
     async def open(
         self,
@@ -35,7 +35,7 @@ class ModelRoute:
     ) -> JsonValue:
         """Call a method that opens a thread; ``stored`` is the id of a stored thread.
 
-        A stored thread whose gateway is not set any more gets the configured provider. Raises
+        If there is no gateway any more, the thread that had it gets the configured provider. Raises
         CodexAcpError; RpcError -32603 if this Codex cannot route a stored thread to a gateway.
         """
         if self.gateway is not None:
@@ -67,7 +67,7 @@ class ModelRoute:
 
     def note_earlier_gateway(self, thread: dict[str, JsonValue] | None) -> bool:
         """Note in `had_gateway` if a stored thread that could not be opened was routed to the
-        gateway of an earlier process; return whether it was: then `open` can be tried again."""
+        gateway of an earlier process. Return whether `open` can be tried again for this reason."""
         provider = None if thread is None else thread.get("modelProvider")
         if self.gateway is not None or self.had_gateway or not isinstance(provider, str):
             return False

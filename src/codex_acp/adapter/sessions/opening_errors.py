@@ -58,8 +58,8 @@ def archived_session(session_id: str, error: RpcError) -> RpcError:
 
 
 def never_stored(session_id: str, error: RpcError) -> RpcError:
-    """Return the error for an open session whose Codex ended, and that the next Codex lacks. Codex
-    stores a thread with its first turn."""
+    """Return the error for an open session that the next Codex does not know: Codex stores a thread
+    only with its first turn."""
     message = (
         f"Codex has ended, and has nothing of the session {session_id!r}: it had no first prompt, "
         "or was deleted; start a new session"

@@ -32,8 +32,8 @@ logger = logging.getLogger(__name__)
 
 
 class Replay:
-    """Replay of one session's history to ``client``; ``result`` is that of ``thread/resume``. Each
-    turn has a `SessionState` of its own."""
+    """Replay of one session's history to ``client``; ``result`` is the result of ``thread/resume``.
+    Each turn has a `SessionState` of its own."""
 
     def __init__(self, client: SessionClient, session_id: str, result: JsonValue) -> None:
         self._outflow = client.outflow
@@ -55,8 +55,8 @@ class Replay:
     ) -> None:
         """Show all items of the thread; ``running`` is the id of the turn that runs.
 
-        Of a turn for which ``has_turn`` is true, only the person's messages are shown: the journal
-        has the rest. Raises TransportError if Codex or the client is gone.
+        ``has_turn`` returns whether the journal of a network session has a turn: of this turn only
+        the person's messages are shown. Raises TransportError if Codex or the client is gone.
         """
         newest = self._result.get("itemsBackwardsCursor")
         reader = HistoryReader(
@@ -70,7 +70,7 @@ class Replay:
         await self._sub_agents.show(codex)
 
     def end(self, running: str | None) -> SessionState:
-        """Send the title and what is missing; return the mapping's memory for the running turn."""
+        """Send `missing` and the title; return the mapping's state, for the running turn."""
         if self.missing is not None:
             self._send(make_notice(self.missing))
         title = title_of(self._result.get("thread"))
@@ -109,7 +109,7 @@ async def add_background_commands(
     """Return the mapping's state with the commands that run while the session is opened again.
 
     The history has no commands that run, so Codex is asked for a list. Sends the commands to the
-    client; to a client without terminals of the agent only ``with_history``.
+    client ``with_history``, or if the client shows the agent's terminals.
     """
     shown = with_history or client.features.agent_terminals
     try:

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 SKILLS_CHANGED: Final = "skills/changed"
 
 SETTLE_SECONDS: Final = 0.3
-"""Skills change file by file; the list is read after this time without a change."""
+"""Seconds without a change before the list of skills is read again: files change one by one."""
 
 SEND_SECONDS: Final = 1.0
 """Seconds that the answer to ``session/load`` may wait for the list of commands."""
@@ -82,8 +82,8 @@ class SessionServices(NotificationSink):
         self._follow(opened.codex, session_id)
 
     async def load_commands(self, session_id: str) -> Sequence[Command]:
-        """Return the commands of an open session for an answer. If this is cancelled, the commands
-        follow as an update."""
+        """Return the commands of an open session for an answer. If the call is cancelled, send the
+        commands later as an update."""
         opened = self._sessions.open_session(session_id)
         if opened is None:
             return ()
@@ -98,7 +98,7 @@ class SessionServices(NotificationSink):
             self._spawn(lambda: self._announce(session_id))
 
     async def send_commands(self, session_id: str) -> None:
-        """Send the commands of an open session within `SEND_SECONDS`; else they follow later."""
+        """Send the commands of an open session within `SEND_SECONDS`, or else later."""
         with suppress(TimeoutError):
             async with asyncio.timeout(SEND_SECONDS):
                 commands = await self.load_commands(session_id)

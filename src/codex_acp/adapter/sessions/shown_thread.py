@@ -1,8 +1,8 @@
 """Turns the notifications of one thread into session events, in the order of arrival.
 
-The thread is a session's root thread or a sub-agent's. Owns the mapping's memory of the thread, and
+The thread is a session's root thread or a sub-agent's. Owns the mapping's state of the thread, and
 what waits: pieces of text, file reads for an edit, output that comes too fast. Joins the pieces of
-one text that came in one read. The host decides where the events go, and what a turn means.
+one text that came in one read. The host sends the events, and follows the turns.
 """
 
 from __future__ import annotations
@@ -41,16 +41,18 @@ if TYPE_CHECKING:
     from codex_acp.mapping.state import SessionState
     from codex_acp.routing.changes import Looks
 
-    _Row = Callable[[SessionState, Any], SessionEvents]
+    _Handler = Callable[[SessionState, Any], SessionEvents]
 
-ROWS: Final = {
-    method: cast("_Row", row)
-    for method, row in NOTIFICATION_HANDLERS.items()
-    if not isinstance(row, Ignored)
+HANDLERS: Final = {
+    method: cast("_Handler", handler)
+    for method, handler in NOTIFICATION_HANDLERS.items()
+    if not isinstance(handler, Ignored)
 }
 """The rows of the notification table that make events."""
 
-SHOW_FILES: Final = frozenset({"item/started", "item/completed", "item/fileChange/patchUpdated"})
+_SHOWING_FILES: Final = frozenset(
+    {"item/started", "item/completed", "item/fileChange/patchUpdated"}
+)
 """Notifications whose events may contain the full texts of edited files."""
 
 
@@ -76,8 +78,8 @@ class ThreadHost(Protocol):
         """Note that a turn ended; its events were sent."""
 
     def final_error(self, params: ErrorNotification) -> None:
-        """Note an error that Codex does not retry, which is the end of a turn that has not begun;
-        of any other turn ``turn/completed`` follows."""
+        """Note an error that Codex does not retry. The error ends a turn that has not begun; for
+        any other turn ``turn/completed`` follows."""
 
     def turn_end_unreadable(self, params: JsonValue, problem: str | None) -> None:
         """Note that a turn ended, with a ``turn/completed`` that does not fit the schema."""
@@ -91,7 +93,7 @@ class ThreadHost(Protocol):
 
 class ShownThread:
     """Turns the notifications of one thread into events, from `follow` on. ``state`` is the
-    mapping's memory of the thread; a replay may have filled it."""
+    mapping's state of the thread, perhaps filled by a replay."""
 
     def __init__(
         self, codex: AppServerConnection, thread_id: str, state: SessionState, host: ThreadHost
@@ -167,7 +169,7 @@ class ShownThread:
 
     def _handle(self, method: str, params: JsonValue) -> None:
         """Show a notification, and report turn events to the host. The end of an item is shown
-        first, because the end of a turn may wait for that report."""
+        before its report, because the report may end the turn."""
         if method == "item/completed":
             try:
                 self._show(method, params)
@@ -179,8 +181,8 @@ class ShownThread:
             self._show(method, params)
 
     def _show(self, method: str, params: JsonValue) -> None:
-        row = ROWS.get(method)
-        if row is None or not self._host.may_show(method, params):
+        handler = HANDLERS.get(method)
+        if handler is None or not self._host.may_show(method, params):
             return
         if method in WITHOUT_SECRETS:
             params = WITHOUT_SECRETS[method](params)
@@ -189,14 +191,14 @@ class ShownThread:
             if method == "turn/completed":
                 self._host.turn_end_unreadable(params, event.problem)
             return
-        if method in SHOW_FILES:
+        if method in _SHOWING_FILES:
             if wanted := wanted_looks(event.params, self.state.roots):
                 self._steps.read(wanted, lambda looks: self._show_edit(event, params, looks))
                 return
             self.state.looks = {}
         try:
             self.state.now = monotonic()
-            self._host.send_events(row(self.state, event.params))
+            self._host.send_events(handler(self.state, event.params))
         finally:  # the prompt must return even if its end cannot be shown
             if isinstance(event, TurnCompletedEvent):
                 self._host.turn_ended(event.params.turn)
@@ -216,7 +218,7 @@ class ShownThread:
         if not self._host.may_show(event.method, params):
             return
         self.state.now, self.state.looks = monotonic(), looks
-        self._host.send_events(ROWS[event.method](self.state, event.params))
+        self._host.send_events(HANDLERS[event.method](self.state, event.params))
         self._set_timer()
 
     def _set_timer(self) -> None:
@@ -233,8 +235,8 @@ class ShownThread:
         self._set_timer()
 
 
-MEMBERS: Final = frozenset({"threadId", "turnId", "itemId", "delta"})
-"""Members of a piece. A piece with more members is not joined, so that none of them is lost."""
+_MEMBERS_OF_PIECE: Final = frozenset({"threadId", "turnId", "itemId", "delta"})
+"""A piece with more members is not joined, so that no member is lost."""
 
 
 class JoinedPieces:
@@ -252,12 +254,12 @@ class JoinedPieces:
         self._take = take
         self._take_pieces = take_pieces
         self._texts: list[str] = []
-        """The pieces that wait; the three attributes below are theirs."""
+        """The pieces that wait; they have this method, turn and item:"""
         self._method = self._turn_id = self._item_id = ""
 
     def on_notification(self, method: str, params: JsonValue) -> None:
         """Keep a piece of text, or pass the notification on."""
-        if method in PIECES and type(params) is dict and params.keys() == MEMBERS:
+        if method in PIECES and type(params) is dict and params.keys() == _MEMBERS_OF_PIECE:
             turn_id, item_id, text = params["turnId"], params["itemId"], params["delta"]
             if type(text) is str and type(item_id) is str and type(turn_id) is str:
                 if item_id != self._item_id or turn_id != self._turn_id or method != self._method:

@@ -40,8 +40,8 @@ async def answer_of(
     """Call the callback, and return its value, or `CallbackFailed` if it raises or takes more than
     ``seconds`` (None: no limit).
 
-    A coroutine function runs on this loop, any other function in a thread of its own. Cancelling
-    `answer_of` cancels the callback, and takes `END_OF_CALLBACK_SECONDS` at most.
+    A coroutine function runs on this loop, any other function in a thread of its own. If this call
+    is cancelled, the callback is cancelled, too, and gets `END_OF_CALLBACK_SECONDS` to end.
     """
     coroutine: Coroutine[Any, Any, _Value] = call(callback, argument)
     task = asyncio.get_running_loop().create_task(coroutine, name="a callback")
@@ -87,7 +87,7 @@ async def call(callback: Callable[[Any], Any], argument: object) -> Any:
 
 
 def is_async(callback: Callable[..., Any]) -> bool:
-    """Return whether ``callback`` is a coroutine function, or an object whose call is one."""
+    """Return whether ``callback`` is a coroutine function, or has an async ``__call__``."""
     return inspect.iscoroutinefunction(callback) or inspect.iscoroutinefunction(
         type(callback).__call__
     )

@@ -46,10 +46,10 @@ APPROVAL_QUESTION: Final = "mcp_tool_call_approval"
 
 
 class CommandApproval(NamedTuple):
-    """Asks whether a command may run, text be written to a running command, or a host be reached.
+    """Asks to run a command, to write text to a running command, or to reach a host.
 
-    ``item`` is the item in progress with the request's item id, of any type; for text that is to be
-    written, the running command that gets it, None if that is not known.
+    ``item`` is the running item with the request's item id, of any type. If text is to be written,
+    ``item`` is the command that gets the text, None if unknown.
     """
 
     request: ItemCommandExecutionRequestApproval
@@ -157,9 +157,9 @@ def classify(request: ServerRequest, items: Items) -> Classified:
         case ItemCommandExecutionRequestApproval():
             return _command(request, items)
         case ItemFileChangeRequestApproval():
-            running = items.get(request.params.thread_id, request.params.item_id)
             if (refused := _refused_without_turn(request, items)) is not None:
                 return refused
+            running = items.get(request.params.thread_id, request.params.item_id)
             if running is None or not isinstance(running.item, models.FileChangeThreadItem):
                 return Refused(request, "Codex asks about file changes that it has not reported")
             return FileChangeApproval(request, running.item)
@@ -188,11 +188,12 @@ def _command(request: ItemCommandExecutionRequestApproval, items: Items) -> Clas
     kind = request.params.kind
     match kind:
         case "command" | "writeStdin" | "humanCommand":
-            place = request.params.thread_id, request.params.item_id
-            running = items.get(*place)
-            item = None if running is None else running.item
+            thread_id, item_id = request.params.thread_id, request.params.item_id
             if kind == "writeStdin":
-                item = items.written_to(*place)
+                item: models.ThreadItem | None = items.written_to(thread_id, item_id)
+            else:
+                running = items.get(thread_id, item_id)
+                item = None if running is None else running.item
             return _refused_without_turn(request, items) or CommandApproval(request, item)
         case UnknownValue():
             return Refused(request, f"Codex asks for an unknown kind of approval, {_quoted(kind)}")
@@ -249,8 +250,8 @@ def _quoted(value: object) -> str:
 def _claimed_approval(
     request: McpServerElicitationRequest, meta: dict[str, Any], items: Items
 ) -> Classified:
-    """Classify a request that claims to be an approval, and is one only if Codex's own items prove
-    it: an MCP server can make the claim, too (contract 2.7)."""
+    """Classify a request that claims to be an approval. Codex's own items must prove the claim,
+    because an MCP server can make it, too (contract 2.7)."""
     params, kind = request.params, meta[APPROVAL_KIND]
     server = "an MCP server"
     if not isinstance(params, UnknownVariant):
@@ -269,7 +270,7 @@ def _claimed_approval(
         if isinstance(running.item, models.McpToolCallThreadItem)
         and _is_claimed(running.item, meta)
     ]
-    # Calls that differ only in their id are one to the person.
+    # The person sees no difference between calls that differ only in their id.
     if not calls or not all(same_call(call, calls[0]) for call in calls):
         fitting = "several different calls" if calls else "no call"
         reason = f"claims to be a tool approval, but {fitting} would fit it"
@@ -278,7 +279,7 @@ def _claimed_approval(
 
 
 def _is_claimed(call: models.McpToolCallThreadItem, meta: dict[str, Any]) -> bool:
-    """Return whether a running call is the one that ``_meta`` claims to ask about."""
+    """Return whether a running call fits the call that ``_meta`` claims to ask about."""
     if "tool_name" in meta and meta["tool_name"] != call.tool:
         return False
     claimed, actual = meta.get("tool_params"), call.arguments

@@ -20,10 +20,10 @@ LOOK_SECONDS: Final = 2.0
 
 
 def look_at(paths: Iterable[str], roots: Mapping[str, str] | None = None) -> dict[str, PathLook]:
-    """Return where each path leads, without the text of the file. ``roots`` has the directories
-    that a person has opened → where each led then. A link to such a directory counts as named, as
-    long as it leads there."""
-    real_roots = sorted((roots or {}).items(), reverse=True)  # the longer before its beginning
+    """Return where each path leads, without the text of the file. ``roots`` maps each directory
+    that a person has opened to its real path at that time: `PathLook.named` follows the links to
+    these directories."""
+    real_roots = sorted((roots or {}).items(), reverse=True)  # a directory before those above it
     return {path: _look(path, real_roots) for path in paths}
 
 
@@ -39,7 +39,7 @@ def _look(path: str, real_roots: Sequence[tuple[str, str]]) -> PathLook:
         real = resolved(path)
         above, name = os.path.split(path.rstrip("/"))
         place = real if name in ("", ".", "..") else f"{resolved(above).rstrip('/')}/{name}"
-        f"{place}{real}".encode()
+        f"{place}{real}".encode()  # raises UnicodeEncodeError
         exists, size = True, os.stat(path).st_size  # noqa: PTH116 - a string of the protocol
     except (FileNotFoundError, NotADirectoryError):
         exists, size = False, 0

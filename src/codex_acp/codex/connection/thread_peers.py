@@ -3,7 +3,7 @@
 Owns the questions and answers on the sockets, and their time limits. The process that has a thread
 decides whether to let it go: the agent for its sessions, the client of a program for its threads.
 `writer_of` finds the process that has a thread: Codex locks a file, and Linux lists the owners of
-locks. Locks nothing itself.
+locks.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ TRY_AGAIN_SECONDS: Final = 0.05
 MAX_NAME: Final = 60
 """Characters of the name of another process's client."""
 
-_numbers = count()
+_socket_numbers = count()
 
 
 class Asker(NamedTuple):
@@ -63,7 +63,7 @@ class Asker(NamedTuple):
 
 
 class ThreadPeers:
-    """Asks other processes for threads, and answers their questions, for successive connections.
+    """Asks other processes for threads, and answers their questions, for any connection to Codex.
 
     ``client`` returns the name of the client that this process serves. ``let_go`` is called with
     the id of a thread that another process wants: it lets the thread go if it may, and returns the
@@ -76,20 +76,20 @@ class ThreadPeers:
         self._client = client
         self._let_go = let_go
         self._socket: PeerSocket | None = None
-        self._left = False
+        self._stopped = False
 
     async def listen(self, codex: AppServerConnection) -> None:
         """Open the socket on which other processes ask for threads."""
-        if self._left or not isinstance(codex.link, ChildProcess):
+        if self._stopped or not isinstance(codex.link, ChildProcess):
             return
         if self._socket is not None:
             if self._socket.path.exists():
                 return
             self._socket.close()  # the socket's file was removed
-        if not codex.unloads_at_once:  # this Codex keeps a thread that is let go
+        if not codex.unloads_at_once:  # this Codex could let no thread go
             return
         try:
-            name = f"{os.getpid()}-{next(_numbers)}.sock"
+            name = f"{os.getpid()}-{next(_socket_numbers)}.sock"
             listening = PeerSocket(private_folder(codex.server.codex_home) / name, self._answer)
             self._socket = listening
             await listening.open()
@@ -98,7 +98,7 @@ class ThreadPeers:
 
     def leave(self) -> None:
         """Stop answering for good."""
-        self._left = True
+        self._stopped = True
         if self._socket is not None:
             self._socket.close()
 
@@ -127,8 +127,8 @@ class ThreadPeers:
         """Ask other processes to let a thread go; return the result of ``open_thread``. ``owner``
         and ``cancels`` are those of `Asker`. Raises ThreadOpenElsewhere if a turn runs in the
         thread, ``refused`` if no process lets it go. Takes less than three seconds."""
-        deadline, may_be_freed, attempts = monotonic() + TAKE_SECONDS, True, 0
-        failure = refused
+        deadline = monotonic() + TAKE_SECONDS
+        may_be_freed, failure, attempts = True, refused, 0
         question: dict[str, JsonValue] = {
             "thread": thread_id,
             "client": f"{self._client()} (process {os.getpid()})",
@@ -196,7 +196,7 @@ LOCKS: Final = "thread-writer-locks"
 MAX_LOCKS: Final = 256
 """Lock files that are examined, however many there are."""
 
-_SUFFIX: Final = ".lock"
+_LOCK_SUFFIX: Final = ".lock"
 
 
 class Writer(NamedTuple):
@@ -211,20 +211,23 @@ class Writer(NamedTuple):
     """Id of the process, or else of its parent, that is stopped (Ctrl-Z) and cannot answer."""
 
     def __str__(self) -> str:
-        parent = "" if self.started_by is None else ", started by {1} {0}".format(*self.started_by)
+        parent = ""
+        if self.started_by is not None:
+            pid, name = self.started_by
+            parent = f", started by {name} {pid}"
         stopped = ", stopped" if self.stopped else ""
         return f"{self.name} (process {self.pid}{parent}{stopped})"
 
 
 def writer_of(codex_home: str, thread_id: str) -> Writer | None:
     """Return the process that has a thread open; None if none can be seen."""
-    return next(_writers(Path(codex_home), [f"{thread_id}{_SUFFIX}"]), None)
+    return next(_writers(Path(codex_home), [f"{thread_id}{_LOCK_SUFFIX}"]), None)
 
 
 def writers(codex_home: Path) -> list[Writer]:
     """Return the processes that have threads of a Codex home open, by thread. Raises OSError."""
     names = sorted(os.listdir(codex_home / LOCKS))  # noqa: PTH208 - names, not paths
-    locks = [name for name in names if name.endswith(_SUFFIX) and not name.startswith(".")]
+    locks = [name for name in names if name.endswith(_LOCK_SUFFIX) and not name.startswith(".")]
     return [*_writers(codex_home, locks[:MAX_LOCKS])]
 
 
@@ -235,7 +238,7 @@ def _writers(codex_home: Path, names: list[str]) -> Iterator[Writer]:
             file = (codex_home / LOCKS / name).stat()
             for device, pid in locks.get(file.st_ino, ()):
                 if device == file.st_dev or _has_open(pid, file):
-                    yield _writer(name.removesuffix(_SUFFIX), pid)
+                    yield _writer(name.removesuffix(_LOCK_SUFFIX), pid)
                     break
 
 
@@ -244,18 +247,17 @@ def _locks() -> dict[int, list[tuple[int, int]]]:
     locks: dict[int, list[tuple[int, int]]] = {}
     with suppress(OSError):
         for line in Path("/proc/locks").read_text(encoding="ascii", errors="replace").splitlines():
-            fields = line.split()
-            if len(fields) < 6 or fields[1:2] != ["FLOCK"] or fields[3] != "WRITE":
-                continue
-            with suppress(ValueError):
-                major, minor, inode = fields[5].split(":")
-                device = os.makedev(int(major, 16), int(minor, 16))
-                locks.setdefault(int(inode), []).append((device, int(fields[4])))
+            with suppress(ValueError):  # fewer fields, or other ones
+                _number, kind, _advisory, mode, pid, place, *_range = line.split()
+                major, minor, inode = place.split(":")
+                if kind == "FLOCK" and mode == "WRITE":
+                    device = os.makedev(int(major, 16), int(minor, 16))
+                    locks.setdefault(int(inode), []).append((device, int(pid)))
     return locks
 
 
 def _has_open(pid: int, file: os.stat_result) -> bool:
-    """Return whether a process has a file open: some file systems' locks name another device."""
+    """Return whether a process has a file open: some file systems have another device in locks."""
     for entry in Path(f"/proc/{pid}/fd").iterdir():
         with suppress(OSError):
             if os.path.samestat(entry.stat(), file):
@@ -282,5 +284,6 @@ def _name(pid: int) -> str:
 def _is_stopped(pid: int) -> bool:
     with suppress(OSError):
         stat = Path(f"/proc/{pid}/stat").read_bytes()
-        return stat.rpartition(b")")[2].split()[:1] == [b"T"]
+        after_name = stat.rpartition(b")")[2]
+        return after_name.split()[:1] == [b"T"]
     return False
