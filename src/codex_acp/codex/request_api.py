@@ -194,8 +194,8 @@ class RequestApi(HandlerRegistration, AppServerConnection):
     ) -> JsonValue:
         """Call a method with plain JSON, as `AppServerConnection.call_raw` does.
 
-        With ``settled`` False a thread that this opens gets its settings later: the caller must
-        then call `thread_settled`.
+        ``settled`` False: the thread that the call opens gets its settings later, and then the
+        caller must call `thread_settled`.
         """
         self._follow_turns(method)
         value = await super().call_raw(method, params)
@@ -209,7 +209,7 @@ class RequestApi(HandlerRegistration, AppServerConnection):
             self._policy_runner  # noqa: B018 - follows the connection from its first use
 
     def reached_elsewhere(self, turn_id: str) -> tuple[str, ...]:
-        """Return the foreign threads for which an interrupted turn's model has reached.
+        """Return the threads of other sessions that the model of an interrupted turn has called.
 
         A Codex with hooks refuses such calls instead (contract 3.9c).
         """

@@ -1,8 +1,8 @@
 """PURE: the negative reply of every server request.
 
 Owns the table, which has a row for each method of the generated registry; must not know why a
-request is refused. Rows ignore the params, so that requests with malformed params can be refused,
-too. The class of a reply is imported when its row is first used.
+request is refused. Rows ignore the params: even malformed params can be refused. The class of a
+reply is imported when its row is first used.
 
 Source: the response definitions of ``schema/codex/experimental.json``. Codex reports a declined
 action to the model, and the turn continues.

@@ -1,6 +1,6 @@
 """Bound the wait for a reply: the app-server may be stopped, or have lost the call.
 
-A call that may take long is given up only if the server does not answer a trivial call either.
+A call that may take long is given up only if the server leaves a trivial call unanswered, too.
 """
 
 from __future__ import annotations
@@ -69,14 +69,14 @@ class AnswerBound:
         """`reads` at the beginning of the last call that was given up."""
 
     @property
-    def silent(self) -> bool:
+    def _is_silent(self) -> bool:
         """Whether the server has sent nothing since the beginning of a call that was given up."""
         return self._silent_since == self.reads
 
     async def wait(self, method: str, call: Awaitable[JsonValue]) -> JsonValue:
-        """Await a call and return its result. Raises NotAnswered when its bound has passed."""
+        """Await a call and return its result. Raises NotAnswered if the reply comes too late."""
         loop, reads = asyncio.get_running_loop(), self.reads
-        seconds = self.times.silent if self.silent else self.times.reply
+        seconds = self.times.silent if self._is_silent else self.times.reply
         presence_id: int | None = None
         timer: asyncio.TimerHandle
 
@@ -86,7 +86,7 @@ class AnswerBound:
         def check() -> None:
             """Give up a short call; for a long one, find out whether the server still answers."""
             nonlocal timer, presence_id
-            if method not in MAY_TAKE_LONG or self.silent:
+            if method not in MAY_TAKE_LONG or self._is_silent:
                 give_up()
                 return
             with suppress(TransportError):  # the awaited call raises it, too

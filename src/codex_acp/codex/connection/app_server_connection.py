@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from codex_acp.transport.link import Link
     from codex_acp.wire.model import WireModel
 
-NEW_THREAD: Final = ("thread/start", "thread/fork")
-"""Methods that make a thread, whose id only the reply names."""
+MAKE_A_THREAD: Final = ("thread/start", "thread/fork")
+"""Methods that make a new thread: only the reply names its id."""
 
 HANDSHAKE_TIMEOUT_SECONDS: Final = 30.0
 """Seconds for the answer to ``initialize``: usually a tenth of a second is enough, but a cold start
@@ -49,7 +49,7 @@ OPEN_A_THREAD: Final = frozenset({"thread/start", "thread/resume", "thread/fork"
 """Methods whose result has the thread and its settings."""
 
 MAX_OPENED: Final = 10_000
-"""Threads that `AppServerConnection.opened_threads` remembers, the last opened ones."""
+"""Number of threads in `AppServerConnection.opened_threads`."""
 
 NOT_CONNECTED: Final = "the client is not connected; use it with `async with`"
 
@@ -97,7 +97,8 @@ class AppServerConnection(CodexCalls):
         self._connection = Connection(
             link, name=NAME, version=False, peer_resends=True, on_line=on_line
         )
-        self._link = link
+        self.link: Link = link
+        """The link that carries the bytes: a `ChildProcess` if the client was launched."""
         self._router = NotificationRouter()
         self._on_refused = on_refused
         self._unknown = UnknownParts()
@@ -133,7 +134,7 @@ class AppServerConnection(CodexCalls):
         """Begin to read, and make the handshake: ``initialize``, then ``initialized``.
 
         ``async with`` calls this. Loads no model. An error or a cancellation closes the client.
-        Raises as every call, and TransportError if the server does not answer within thirty
+        Raises the errors of calls, TransportError if the server does not answer within thirty
         seconds, MisuseError if no asyncio loop runs.
         """
         import asyncio  # not anyio: only this call would need it before the first thread
@@ -193,11 +194,6 @@ class AppServerConnection(CodexCalls):
         return self._server
 
     @property
-    def link(self) -> Link:
-        """The link that carries the bytes: a `ChildProcess` if the client was launched."""
-        return self._link
-
-    @property
     def closed(self) -> bool:
         """Whether the connection has ended."""
         return self._connection.closed
@@ -207,7 +203,7 @@ class AppServerConnection(CodexCalls):
     async def call_raw(self, method: str, params: JsonValue = None) -> JsonValue:
         """Call a method that this library may not know, with plain JSON data both ways.
 
-        ``params`` None leaves them out. Raises as every call, except InvalidPayload.
+        ``params`` None leaves them out. Raises the errors of calls, except InvalidPayload.
         """
         return await self._request(method, _params_of(params, None))
 
@@ -261,8 +257,8 @@ class AppServerConnection(CodexCalls):
         """Send a call and return its result. ``written``: the request is on the link already."""
         if not self._started and not self.closed:
             raise MisuseError(NOT_CONNECTED)
-        # Called with a result that arrives after the caller gave the call up.
-        late = self._unsubscribe_from if method in NEW_THREAD else None
+        # ``late`` is called with a result that arrives after the caller gave the call up.
+        late = self._unsubscribe_from if method in MAKE_A_THREAD else None
         with self._gate:
             call = self._connection.call(method, params, written=written, late=late)
             try:
@@ -379,12 +375,12 @@ class AppServerConnection(CodexCalls):
         self._router.on_closed(error)
 
 
-def _params_of(params: WireModel | Any | None, model: str | None) -> EncodedJson | None:
+def _params_of(params: WireModel | Any | None, params_class: str | None) -> EncodedJson | None:
     from codex_acp.jsonrpc.message import EncodedJson
 
     if params is None:
-        # The server wants the member even if the schema says that it is optional.
-        return None if model is None else EncodedJson(b"{}")
+        # The server wants ``params`` even where the schema says that they are optional.
+        return None if params_class is None else EncodedJson(b"{}")
     if type(params) is dict:
         from codex_acp.jsonrpc.message import encode_json
 

@@ -29,8 +29,8 @@ def post(
     on_reply: Callable[[JsonValue | CodexAcpError], None],
 ) -> Callable[[], None]:
     """Send a call, and return a function that gives the call up (`AppServerConnection.post`).
-    Unlike ``on_reply``, an awaited call continues one step of the event loop after its reply, and
-    so after all notifications of the same read."""
+    ``on_reply`` is called in the order of arrival; an awaited call would continue only after all
+    notifications of the same read."""
     is_waiting = False
     repetition: asyncio.Task[None] | None = None
 
@@ -83,8 +83,8 @@ LONGEST_PAUSE_SECONDS: Final = 2.0
 
 
 def pause_before(attempt: int, chance: float) -> float:
-    """Return the seconds before attempt 2, 3, ...: between half of an exponential pause and all.
-    ``chance`` is between 0 and 1, so that clients refused together do not return together."""
+    """Return the seconds before attempt 2, 3, ...: a pause that doubles, of which ``chance`` (0 to
+    1) takes up to half off, so that clients refused together do not return together."""
     longest = min(FIRST_PAUSE_SECONDS * 2.0 ** (attempt - 2), LONGEST_PAUSE_SECONDS)
     return longest * (1.0 + chance) / 2
 

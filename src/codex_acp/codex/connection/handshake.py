@@ -31,7 +31,7 @@ CLIENT_NAME: Final = "codex_acp_sdk"
 """Default of ``clientInfo.name``; Codex puts the name into its user agent."""
 
 _VERSION: Final = re.compile(r"/(\d+\.\d+\.\d+)")
-"""A version in a user agent; the server's own is the last one before the first bracket."""
+"""A version in a user agent; the server's version is the last one before the first bracket."""
 
 
 class Hello:
@@ -72,8 +72,8 @@ def initialize_params(
 
 
 def note_version(user_agent: str) -> None:
-    """Log that the server is newer than the schema. Raises CodexTooOld as `check_version` does.
-    ``user_agent`` is such as ``codex_acp_sdk/0.169.0 (Debian 12; x86_64) …``. Builds without a
+    """Log if the server is newer than the schema. Raises CodexTooOld as `check_version` does. An
+    example of ``user_agent``: ``codex_acp_sdk/0.169.0 (Debian 12; x86_64) …``. Builds without a
     version of their own (0.0.0) are ignored."""
     version = _version_in(user_agent)
     if version is None:
@@ -108,7 +108,8 @@ def check_version(version: str) -> None:
 
 def _is_older(version: str, other: tuple[int, ...]) -> bool:
     """Return whether a version is older than ``other``; the placeholder 0.0.0 never is."""
-    return (0, 0, 0) != _parts(version) < other
+    parts = _parts(version)
+    return parts != (0, 0, 0) and parts < other
 
 
 def _version_in(user_agent: str) -> str | None:
@@ -125,8 +126,10 @@ def _plain(
     model: ClientInfo | InitializeCapabilities | dict[str, JsonValue] | None,
     default: dict[str, JsonValue],
 ) -> dict[str, JsonValue]:
-    if model is None or isinstance(model, dict):
-        return default if model is None else dict(model)
+    if model is None:
+        return default
+    if isinstance(model, dict):
+        return dict(model)
     from codex_acp.wire.codec import plain
 
     return cast("dict[str, JsonValue]", plain(model))

@@ -42,7 +42,7 @@ END_OF_HANDLERS_SECONDS: Final = 2.0
 
 
 class RefusedRequest(NamedTuple):
-    """A server request that `ServerRequests` refused, not its handler."""
+    """A server request that was refused although no handler refused it."""
 
     id: RequestId
     method: str
@@ -111,7 +111,7 @@ class ServerRequests:
     def on_request(self, request: Request, responder: Responder) -> None:
         """Start the handler of a request, or refuse it at once."""
         info = SERVER_REQUESTS.get(request.method)
-        if info is None or info.params is None:  # no method of the schema is without params
+        if info is None or info.params is None:  # each method of the schema has params
             count_kind(self._unknown.counts, f"request {request.method[:MAX_NAME]}")
             reason = (
                 f"{request.method} is not known to codex-acp-sdk: it knows the schema of Codex "
@@ -134,11 +134,12 @@ class ServerRequests:
         typed = REQUEST_CLASSES[request.method](request.id, params)
         handler = self._handlers.get(request.method, self._fallback)
         if self._closing or handler is None:
-            reason = "no handler is registered for it"
             if self._closing:
                 reason = "the client is closing"
             elif request.method.endswith("Approval"):
                 reason = "no policy and no handler was given, so all is denied; `policy=` allows"
+            else:
+                reason = "no handler is registered for it"
             self._refuse(request, responder, f"{request.method} was declined: {reason}")
             return
         task = asyncio.get_running_loop().create_task(
@@ -149,8 +150,8 @@ class ServerRequests:
 
     def on_request_again(self, request: Request) -> None:
         """Handle a request with the id of a request whose handler runs (docs/contract.md, 3.7).
-        Codex sends an equal request again after ``thread/resume``: it is ignored. If the requests
-        differ, Codex could apply an answer to either: the id gets one reply, a refusal."""
+        Codex sends an equal request again after ``thread/resume``: ignore that one. If the requests
+        differ, Codex could apply an answer to the wrong request: refuse this id."""
         from codex_acp.wire.codec import same_json
 
         for task, (pending, responder) in list(self._pending.items()):
@@ -301,8 +302,8 @@ def count_kind(counts: Counter[str], kind: str) -> bool:
 class UnknownParts:
     """Counts of the unknown parts of one connection's messages, by kind.
 
-    Kinds are such as ``field Thread.newThing``, ``value Turn.status 'asleep'``, ``member
-    ItemStartedNotification.item 'hologram'`` or ``request vault/open``.
+    Examples of kinds: ``field Thread.newThing``, ``value Turn.status 'asleep'``, ``member
+    ItemStartedNotification.item 'hologram'``, ``request vault/open``.
     """
 
     def __init__(self) -> None:

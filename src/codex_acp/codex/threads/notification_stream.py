@@ -162,11 +162,11 @@ class TurnMarks(NotificationSink):
             await changed.wait()
 
     async def interrupt(self) -> None:
-        """Interrupt the turn, unless it has just ended. Raises as every call."""
+        """Interrupt the turn, unless it has just ended. Raises the errors of calls."""
         turn_id = self.turn_id or ""  # without an id, Codex interrupts the turn that starts
         while turn_id not in self.ended:
-            # Codex can interrupt a turn only after it has reported the turn's start: an error for
-            # a turn that had begun means that it has just ended; for another, try again then.
+            # Codex refuses to interrupt a turn that has not begun, or that has ended. After an
+            # error, a turn that had begun has ended; for another turn, wait for its start.
             had_begun = turn_id in self.begun
             try:
                 params = models.TurnInterruptParams(thread_id=self.thread_id, turn_id=turn_id)

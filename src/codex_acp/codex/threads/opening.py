@@ -7,7 +7,7 @@ sandbox, approval policy, roots, network and the model's input are those of an o
 ``thread/resume``, ``thread/fork`` and a turn in another directory trust nothing.
 
 The answer to ``config/read`` with ``includeLayers`` shows where the sandbox is configured.
-`GitProgram` is here for pure modules: `git_programs`, which finds these programs, reads files.
+Pure modules import `GitProgram` from here, because `git_programs` reads files.
 Source: ``ConfigReadResponse`` and ``ThreadSettingsUpdateParams`` of the app-server's schema.
 """
 
@@ -57,8 +57,8 @@ def trusts_nothing(params: Mapping[str, JsonValue]) -> bool:
 
 def untrusted_opening(params: Mapping[str, JsonValue], config_read: JsonValue) -> Opening:
     """Return the calls that start the thread of ``params`` (``thread/start``) without trust.
-    ``config_read`` is the answer to ``config/read``; None while the configuration is unknown: then
-    a thread whose params set no sandbox is read-only."""
+    ``config_read`` is the answer to ``config/read``, or None if unknown: a thread whose params set
+    no sandbox is then read-only."""
     params = dict(params)
     own_config = object_at(params, "config")
     mode, profile = _text(params, "sandbox"), _text(params, "permissions")

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 class Thread:
     """A thread. Made by `CodexClient.threads`; any number of threads may run turns at a time.
 
-    Every method raises as the client's calls do, and ErrorReply if Codex does not have the thread.
+    Every method raises the errors of the client's calls; ErrorReply if Codex has no such thread.
     """
 
     def __init__(

@@ -1,8 +1,8 @@
 """Open the threads of one client, and hand them over to other processes of this package.
 
-Owns the calls that open a thread, and the memory of their answers, which stay JSON: a program has
-its thread before models load. A thread without a running turn is let go if another process asks for
-it, and is opened again with the same settings before its next turn here.
+Owns the calls that open a thread, and remembers the answers as JSON: a program has its thread
+before models load. If another process asks for a thread in which no turn runs, this process unloads
+the thread, and opens it again with its settings before the next turn here.
 """
 
 from __future__ import annotations
@@ -105,14 +105,14 @@ class OpenThread(NamedTuple):
 
 
 class ThreadServices(NotificationSink):
-    """Opens the threads of one client. Each method raises as the client's calls do."""
+    """Opens the threads of one client. Each method raises the errors of the client's calls."""
 
     def __init__(self, client: RequestApi) -> None:
         self.client = client
         self._places: LastOnes[str, _Place] = LastOnes(MAX_PLACES)
         self._looks: LastOnes[str, Look] = LastOnes(MAX_LOOKS)
         self.watchdogs: dict[float, SharedWatchdog] = {}
-        """The watchdogs of running turns, by their ``after``."""
+        """Seconds of silence → the watchdog of all running turns with this time."""
         self._closed: LastOnes[str, None] = LastOnes(MAX_PLACES)
         """Threads that Codex has closed and that were not opened again."""
         self._errors: LastOnes[str, JsonObject] = LastOnes(MAX_PLACES)
@@ -175,7 +175,7 @@ class ThreadServices(NotificationSink):
         policy: Policy | None,
         restore: dict[str, JsonValue] | None = None,
     ) -> OpenThread:
-        """Open a thread by ``method``, and give it the settings ``restore`` before a turn."""
+        """Open a thread by ``method``, then give it the settings ``restore``."""
         if policy is not None:
             self.client.must_be_usable(policy)
         tools = tuple(tools)
@@ -201,8 +201,9 @@ class ThreadServices(NotificationSink):
             logger.warning("Codex gives the model %r as instructions: %r is a link", target, path)
         if restore is not None:
             answer = await self._restore(thread_id, answer, restore)
-        own_config: JsonValue = {"config": {"projects": object_at(params, "config", "projects")}}
-        self._places[thread_id] = _Place(text_at(answer, "cwd") or "", own_config)
+        own_projects = object_at(params, "config", "projects")  # trust for this thread alone
+        place = _Place(text_at(answer, "cwd") or "", {"config": {"projects": own_projects}})
+        self._places[thread_id] = place
         if policy is not None:
             self.client.use_policy(policy, thread_id)
         self.client.thread_settled(method, answer)
@@ -221,10 +222,9 @@ class ThreadServices(NotificationSink):
     async def before_turn(self, thread_id: str, cwd: str | None = None) -> None:
         """Make a thread ready for a turn in ``cwd``, or in the thread's own directory.
 
-        Takes back a thread that was handed over, which raises as `resume` does. The thread then
-        stays as long as `HandOver.turns` has a running turn of it. Raises NotLoggedIn if the turn
-        could not reach its model, UntrustedGitPrograms for what git would run in the directory, and
-        ThreadClosed if Codex has closed the thread.
+        Opens a thread again that was handed over, and raises the errors of `Threads.resume`. Raises
+        NotLoggedIn if the turn could not reach its model, UntrustedGitPrograms for programs that
+        git would run in the directory, and ThreadClosed if Codex has closed the thread.
         """
         async with self.hand_over.lock(thread_id):
             to_reopen = self.hand_over.params_to_reopen(thread_id)
@@ -240,6 +240,7 @@ class ThreadServices(NotificationSink):
             thread = await self.client.call_raw("thread/read", {"threadId": thread_id})
             configured = await self.client.call_raw("config/read", {})
             provider = text_at(configured, "config", "model_provider") or OPENAI
+            # A thread with another provider needs no login of the configured one.
             if text_at(thread, "thread", "modelProvider") in (None, provider):
                 raise NotLoggedIn
         place = self._places.get(thread_id)
@@ -266,7 +267,7 @@ class ThreadServices(NotificationSink):
             raise UntrustedGitPrograms(message, cwd, look.programs)
 
     async def _cwd(self, params: Mapping[str, JsonValue]) -> str:
-        """Return the directory of a thread to open: that of ``params``, else the stored one."""
+        """Return the directory in which to open a thread: of ``params``, else of the stored one."""
         cwd = text_at(params, "cwd")
         if cwd is None and "threadId" in params:
             answer = await self.client.call_raw("thread/read", {"threadId": params["threadId"]})
@@ -276,8 +277,8 @@ class ThreadServices(NotificationSink):
     async def _restore(
         self, thread_id: str, answer: JsonValue, restore: dict[str, JsonValue]
     ) -> JsonValue:
-        """Give a new thread its settings, and return ``answer`` with these settings. Unsubscribes
-        from a thread that Codex refuses the settings. Raises ErrorReply."""
+        """Give a new thread its settings, and return ``answer`` with these settings. If Codex
+        refuses the settings, unsubscribe from the thread and raise ErrorReply."""
         report = AwaitedNotification("thread/settings/updated", thread_id)
         self.client.subscribe(thread_id, report)
         try:
@@ -335,7 +336,7 @@ class _KnownThread:
 
 
 class HandOver:
-    """Hands over the threads of one client, and takes them back. Raises as the client's calls."""
+    """Hands over the threads of one client, and takes them back."""
 
     def __init__(self, client: RequestApi) -> None:
         self._client = client
@@ -358,7 +359,7 @@ class HandOver:
         known.stored = known.stored or method != "thread/start"
         known.handed_over = False
         self._known[thread_id] = known
-        for turn in self.turns:  # the close was before the turn that begins now
+        for turn in self.turns:  # what closed the thread was before the turn that begins now
             if turn.thread_id == thread_id and turn.turn_id is None:
                 turn.closed = False
         if self._listening is None:
@@ -368,7 +369,7 @@ class HandOver:
         await self._thread_peers().listen(self._client)  # imported once the thread is open
 
     def note_settings(self, thread_id: str, reported: JsonValue) -> None:
-        """Remember the settings that Codex reports, with the sandbox in force."""
+        """Remember the settings that Codex reports, as params that set them again."""
         known, new = self._known.get(thread_id), object_at(reported)
         if known is None or known.handed_over:
             return
@@ -412,7 +413,7 @@ class HandOver:
         try:
             return await self._thread_peers().take(self._client, thread_id, open_thread, refused)
         except ErrorReply as error:
-            if error is not refused:
+            if error is not refused:  # `take` raises ``refused`` if no process lets the thread go
                 raise
         from codex_acp.codex.connection.thread_peers import writer_of
 
@@ -435,9 +436,10 @@ class HandOver:
         if known is None or known.handed_over or not known.stored or self._client.closed:
             return "unknown"
         try:
-            for turn in self._running(thread_id) if asker.cancels else ():
-                await turn.interrupt()
-                await turn.wait_for_end()
+            if asker.cancels:
+                for turn in self._running(thread_id):
+                    await turn.interrupt()
+                    await turn.wait_for_end()
             if self._running(thread_id):
                 return "busy"
             async with known.lock:
@@ -459,7 +461,7 @@ class HandOver:
 
     async def _idle_sub_agents(self, thread_id: str) -> list[str] | None:
         """Return the loaded sub-agents of a thread; None if a turn or a terminal runs in them or in
-        the thread. Asks Codex, because a turn may have been detached here."""
+        the thread. Asks Codex, because `turns` does not have detached turns."""
         loaded = list_at(await self._client.call_raw("thread/loaded/list", {}), "data")
         others = [str(each) for each in loaded if each not in self._known]
         infos: dict[str, JsonObject] = {}

@@ -154,7 +154,7 @@ def tool(
 
 def _arguments_of(function: Callable[..., object], name: str) -> TypeAdapter[Any]:
     """Return an adapter that reads the arguments into a dict; it does not call the function."""
-    # Of an object, pydantic reads the annotations of ``__call__``: its type's, as in a call.
+    # For a callable object, pydantic needs the method ``__call__`` of the object's type.
     method = function if inspect.isroutine(function) else type(function).__call__.__get__(function)
     for parameter in inspect.signature(method).parameters.values():
         if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
@@ -184,8 +184,10 @@ def _no_schema(name: str, error: Exception) -> MisuseError:
 def _response(result: object) -> DynamicToolCallResponse:
     if isinstance(result, models.DynamicToolCallResponse):
         return result
-    several = isinstance(result, list | tuple) and any(isinstance(r, _parts()) for r in result)
-    content = [_part(r) for r in (cast("list[object]", result) if several else [result])]
+    parts: list[object] | tuple[object, ...] = [result]
+    if isinstance(result, list | tuple) and any(isinstance(each, _parts()) for each in result):
+        parts = result
+    content = [_part(each) for each in parts]
     return models.DynamicToolCallResponse(success=True, content_items=content)
 
 
@@ -237,7 +239,8 @@ class ToolCalls(NotificationSink):
         self._tools[thread_id] = known | _by_name(tools, known)
 
     def offered(self, more: Iterable[Tool | Callable[..., object]]) -> list[JsonValue]:
-        """Return the tools of all threads and ``more`` for ``thread/start``. Raises as `add`."""
+        """Return the tools of all threads and ``more`` for ``thread/start``. Raises MisuseError as
+        `add` does."""
         every = self._tools[EVERY_THREAD]
         return [t.spec() for t in (every | _by_name(more, every)).values()]
 
@@ -250,12 +253,11 @@ class ToolCalls(NotificationSink):
         params = request.params
         offered = self._tools[EVERY_THREAD] | self._tools.get(params.thread_id, {})
         try:
-            # Our tools have no namespace.
-            if params.namespace is not None or params.tool not in offered:
+            if params.namespace is not None or params.tool not in offered:  # ours have no namespace
                 return failure(f"this program has no tool {params.tool!r}")
             return await offered[params.tool].call(params.arguments)
         except asyncio.CancelledError:
-            if key in self._running:  # else `_end`, which removes the key, has cancelled this
+            if key in self._running:  # `_end` removes the key of a call that it cancels
                 raise
             return failure("Codex waits for it no more")
         finally:

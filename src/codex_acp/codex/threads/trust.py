@@ -45,17 +45,16 @@ def undecided_root(directory: str, config_read: JsonValue) -> str | None:
     """Return the `trust_root` if the answer to ``config/read`` has no decision about it."""
     if not isinstance(value_at(config_read, "config"), dict):
         return None
-    root = trust_root(directory)
-    return None if {directory, root} & object_at(config_read, "config", "projects").keys() else root
+    root, projects = trust_root(directory), object_at(config_read, "config", "projects")
+    return None if directory in projects or root in projects else root
 
 
 def is_trusted(directory: str, config_read: JsonValue) -> bool:
     """Return whether the user trusts a directory, by the answer to ``config/read``."""
     projects, root = object_at(config_read, "config", "projects"), trust_root(directory)
     places = [os.path.realpath(directory), root]
-    git = os.path.join(root, ".git")
-    git_dir = os.path.join(root, _line(git).removeprefix("gitdir:").strip())
-    if os.path.isfile(git) and "worktrees" in git_dir and not is_false_worktree(root):
+    git_dir = _worktree_git_dir(root)
+    if git_dir is not None and not is_false_worktree(root):  # the main work tree counts, too
         common = os.path.join(git_dir, _line(os.path.join(git_dir, "commondir")))
         if found := resolved_or_empty(common):
             places.append(os.path.dirname(found))
@@ -89,8 +88,8 @@ def _is_in(path: str, root: str) -> bool:
 def without_false_worktree(
     params: dict[str, JsonValue], directory: str, config_read: JsonValue
 ) -> dict[str, JsonValue]:
-    """Return params with which even a Codex that `believes_worktrees` trusts no false worktree.
-    ``config_read`` is the answer to ``config/read`` in the thread's ``directory``."""
+    """Return params with which Codex does not trust a false worktree: `believes_worktrees` tells
+    which Codex needs them. ``config_read`` is the answer to ``config/read`` in ``directory``."""
     cwd = os.path.realpath(directory)
     is_known = isinstance(value_at(config_read, "config"), dict)
     root = undecided_root(cwd, config_read) if is_known else trust_root(cwd)
@@ -103,13 +102,20 @@ def without_false_worktree(
 def is_false_worktree(root: str) -> bool:
     """Return whether the ``.git`` file of ``root`` names a repository without this worktree.
     Source: gitrepository-layout(5), ``worktrees/<id>/gitdir``."""
-    git = os.path.join(root, ".git")
-    git_dir = os.path.join(root, _line(git).removeprefix("gitdir:").strip())
-    if not os.path.isfile(git) or "worktrees" not in git_dir:
+    git_dir = _worktree_git_dir(root)
+    if git_dir is None:
         return False
     named = os.path.join(git_dir, _line(os.path.join(git_dir, "gitdir")))
     worktree, name = os.path.split(named)
-    return os.path.islink(git) or (resolved_or_empty(worktree), name) != (root, ".git")
+    is_link = os.path.islink(os.path.join(root, ".git"))
+    return is_link or (resolved_or_empty(worktree), name) != (root, ".git")
+
+
+def _worktree_git_dir(root: str) -> str | None:
+    """Return the git directory that the ``.git`` file of a linked worktree names, or None."""
+    git = os.path.join(root, ".git")
+    git_dir = os.path.join(root, _line(git).removeprefix("gitdir:").strip())
+    return git_dir if os.path.isfile(git) and "worktrees" in git_dir else None
 
 
 def _line(path: str) -> str:

@@ -53,7 +53,7 @@ class Turn(Generic[T]):
     before the end interrupts the turn, and waits for that at most five seconds; `detach` lets the
     turn run on.
 
-    Entering raises as every call. Iterating raises ProcessExited or ConnectionClosed if the
+    Entering raises the errors of calls. Iterating raises ProcessExited or ConnectionClosed if the
     app-server is lost, ThreadClosed if Codex closes the thread, and TurnSilent after
     ``silent_after`` seconds without an event; iterating may then continue.
     """
@@ -152,8 +152,8 @@ class Turn(Generic[T]):
         Logs a warning each time that Codex tries again to reach its model.
 
         Raises TurnFailed and TurnInterrupted if the turn did not complete, ReachedElsewhere if its
-        model called threads that are no sub-agents of it, OutputInvalid if its text does not fit
-        the output type, MisuseError if the turn was left, and as iterating does.
+        model called threads of other sessions, OutputInvalid if its text does not fit the output
+        type, MisuseError if the turn was left, and the errors of iterating.
         """
         async for event in self:
             if isinstance(event, notifications.ErrorEvent) and event.params.will_retry:
@@ -187,7 +187,7 @@ class Turn(Generic[T]):
     async def interrupt(self) -> None:
         """Interrupt the turn, unless it has just ended; the notifications up to its end follow.
 
-        Raises as every call.
+        Raises the errors of calls.
         """
         if self.id and self._marks is not None:
             await self._marks.interrupt()
@@ -202,7 +202,7 @@ class Turn(Generic[T]):
         if self._left:
             return
         self._left = True
-        # First of all, because a full stream would stop the reader.
+        # Before the interrupt, because a full stream would stop the reader.
         if self._stream is not None:
             await self._stream.aclose()
         try:

@@ -165,7 +165,7 @@ class SharedWatchdog(TurnWatchdog):
 
 
 class SilenceWatch:
-    """Watches one turn until `close`; ``watchdogs`` are those of the client, by their ``after``."""
+    """Watches one turn until `close`; ``watchdogs`` are the client's, by their ``after``."""
 
     def __init__(
         self,
@@ -187,7 +187,7 @@ class SilenceWatch:
 
     def check(self) -> SilentTurn | None:
         """Return the report of this turn's silence, once; None while there is none."""
-        self._watchdog.check()  # harmless after `close`
+        self._watchdog.check()  # reports nothing after `close`
         return self._watchdog.reports.pop(self._turn[1], None)
 
     def close(self) -> None:
