@@ -236,12 +236,6 @@ class SessionDriver:
         run = self.machine.run
         return frozenset([self.machine.active, *(() if run is None else run.names)])
 
-    @property
-    def prompts_turn(self) -> str | None:
-        """Return the id of the turn that a prompt runs in, as far as Codex has named it."""
-        run = self.machine.run
-        return None if run is None else run.turn
-
     def has_begun(self, early: EarlyTurn | None) -> bool:
         """Return whether `begin` put this prompt into the queue, and it is not answered yet."""
         return early is not None and early.message_id in self._pending

@@ -94,11 +94,7 @@ class GitConsent:
         return [each for each in look.programs if (look.directory, each) not in self._agreed]
 
     async def _ask(
-        self,
-        directory: str,
-        programs: Sequence[GitProgram],
-        session_id: str,
-        client: SessionClient,
+        self, directory: str, programs: Sequence[GitProgram], session_id: str, client: SessionClient
     ) -> bool:
         """Ask the person; return True only for the choice to let the programs run."""
         from codex_acp.mapping.events import question_ended

@@ -53,11 +53,7 @@ if TYPE_CHECKING:
     from codex_acp.adapter.session_client import Outgoing
     from codex_acp.adapter.side_tasks import Spawn
     from codex_acp.adapter.slash_commands import SessionCommands
-    from codex_acp.codex._generated.models import (
-        ErrorNotification,
-        TokenUsageBreakdown,
-        Turn,
-    )
+    from codex_acp.codex._generated.models import ErrorNotification, TokenUsageBreakdown, Turn
     from codex_acp.codex.connection.app_server_connection import AppServerConnection
     from codex_acp.mapping.content import Block
     from codex_acp.mapping.events import Activity, SessionEvents, ToolCallAnnounced
@@ -381,7 +377,8 @@ class Session:
         self.sub_agents.follow_named(self.id, method, params)
 
     def on_turn_event(self, method: str, params: JsonValue) -> None:
-        event = turn_event(method, params, self.driver.prompts_turn)
+        run = self.driver.machine.run
+        event = turn_event(method, params, None if run is None else run.turn)
         if event is not None:
             self.driver.handle(event)
         if is_unloaded(method, params):

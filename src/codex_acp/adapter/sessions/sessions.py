@@ -128,7 +128,7 @@ class OpenSession:
         return self.connection.codex
 
     def take_unclaimed(self, thread_id: str) -> list[tuple[str, JsonValue]]:
-        """Return the notifications of a thread that had no sink, and forget them."""
+        """Return the notifications of a thread that no sink has got, and forget them."""
         return self.connection.threadless.take(thread_id)
 
     @property

@@ -20,12 +20,7 @@ from codex_acp.codex._generated.notifications import (
 )
 from codex_acp.mapping.item_calls import wanted_looks
 from codex_acp.mapping.messages import close_compactions
-from codex_acp.mapping.notifications import (
-    NOTIFICATION_HANDLERS,
-    PIECES,
-    WITHOUT_SECRETS,
-    Ignored,
-)
+from codex_acp.mapping.notifications import NOTIFICATION_HANDLERS, PIECES, WITHOUT_SECRETS, Ignored
 from codex_acp.mapping.running_calls import close_open_calls, due, flush_due
 
 if TYPE_CHECKING:

@@ -97,8 +97,7 @@ class AppServerConnection(CodexCalls):
         self._connection = Connection(
             link, name=NAME, version=False, peer_resends=True, on_line=on_line
         )
-        self.link: Link = link
-        """The link that carries the bytes: a `ChildProcess` if the client was launched."""
+        self._link = link
         self._router = NotificationRouter()
         self._on_refused = on_refused
         self._unknown = UnknownParts()
@@ -192,6 +191,11 @@ class AppServerConnection(CodexCalls):
         if self._server is None:
             self._server = self.decode_result("initialize", self._answer)
         return self._server
+
+    @property
+    def link(self) -> Link:
+        """The link that carries the bytes: a `ChildProcess` if the client was launched."""
+        return self._link
 
     @property
     def closed(self) -> bool:

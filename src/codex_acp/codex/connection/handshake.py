@@ -18,10 +18,7 @@ from codex_acp.transport.child import ChildProcess
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from codex_acp.codex._generated.models import (
-        ClientInfo,
-        InitializeCapabilities,
-    )
+    from codex_acp.codex._generated.models import ClientInfo, InitializeCapabilities
     from codex_acp.jsonrpc.message import EncodedJson, JsonValue
     from codex_acp.transport.link import Link
 

@@ -16,13 +16,7 @@ import os
 import sys
 
 from codex_acp.codex.connection import agent_guard
-from codex_acp.errors import (
-    CodexNotExecutable,
-    CodexNotFound,
-    LaunchError,
-    MisuseError,
-    how_ended,
-)
+from codex_acp.errors import CodexNotExecutable, CodexNotFound, LaunchError, MisuseError, how_ended
 from codex_acp.transport.child import spawn
 
 TYPE_CHECKING = False  # typing itself is not worth its import before a process is spawned

@@ -66,10 +66,7 @@ class NotificationRouter:
         """The error with which the connection ended, in a tuple; None while it is open."""
 
     def subscribe(
-        self,
-        thread_id: str | None,
-        sink: NotificationSink,
-        methods: frozenset[str] | None = None,
+        self, thread_id: str | None, sink: NotificationSink, methods: frozenset[str] | None = None
     ) -> None:
         """Add a sink, as `AppServerConnection.subscribe` does. Notifications of a thread with a
         sink never go to the sinks of thread None, even if the thread's sink does not get the
