@@ -1,4 +1,4 @@
-"""``codex-acp-sdk doctor``: runs the checks, each with a time limit, and prints a report."""
+"""Run the checks of ``codex-acp-sdk doctor``, each with a time limit, and print a report."""
 
 from __future__ import annotations
 
@@ -93,11 +93,11 @@ class _Checks:
     def __init__(self, deadline: Deadline) -> None:
         self.deadline = deadline
         self.codex: str | None = None
-        """Path of the Codex binary; None if it cannot be used."""
-        self.home = Home(None, None, usable=False, broken=True)
+        """Path of the Codex binary; None if no binary can be used."""
+        self.home = Home(None, None, readable=False, broken=True)
 
     def run(self, check: str, look: Callable[[], Iterable[Finding]]) -> Iterator[Finding]:
-        """Yield the findings of ``look``; its exception, or the end of the time, is a finding."""
+        """Yield the findings of ``look``, or one finding if it raises or no time is left."""
         if not self.deadline.at_most(1):
             text = f"it was not looked at: all checks together have {self.deadline.seconds:g} s"
             yield warning(check, text, "mend what is above first")
@@ -110,7 +110,7 @@ class _Checks:
 
 
 def _findings(options: Namespace) -> Iterator[Finding]:
-    """Run the checks, in the report's order."""
+    """Run the checks; yield their findings in the report's order."""
     checks = _Checks(Deadline(WHOLE_SECONDS + (TURN_SECONDS if options.turn else 0)))
     yield from checks.run("python", look_at_python)
     yield from checks.run("command", _look_at_command)
@@ -151,9 +151,9 @@ def _look_at_home(checks: _Checks) -> Iterator[Finding]:
 
 
 def _look_at_open_sessions(checks: _Checks) -> Iterator[Finding]:
-    """Yield which process has which session open: no other process can write the session."""
+    """Yield a finding for each open session: only the process that it names can write it."""
     home, check = checks.home.path, "sessions"
-    if home is None or not checks.home.usable:
+    if home is None or not checks.home.readable:
         return
     try:
         open_sessions = within(checks.deadline.at_most(CHECK_SECONDS), lambda: writers(home))
@@ -171,7 +171,7 @@ def _ask_codex(codex: str, checks: _Checks) -> Iterator[Finding]:
     home, deadline = checks.home, checks.deadline
     values = values_in(home.config)
     remember_secrets(secrets_in(toml_of(home.config)))
-    with HomeCopy(home.path if home.usable else None) as copy:
+    with HomeCopy(home.path if home.readable else None) as copy:
         seconds = deadline.at_most(CHECK_SECONDS)
         try:
             within(seconds, copy.copy_files)
@@ -186,13 +186,13 @@ def _ask_codex(codex: str, checks: _Checks) -> Iterator[Finding]:
 
 
 def _look_at_login(codex: str, home: Home, copy: HomeCopy, deadline: Deadline) -> list[Finding]:
-    """Ask Codex about a copy of the login, without a network: Codex cannot renew the copy."""
+    """Have Codex check a copy of the login, without a network: Codex must not renew the copy."""
     if home.broken:
         text = "it was not looked at: Codex's home cannot be used"
         return [warning("login", text, "mend what is above first")]
     target, seconds = copy.codex_home / "auth.json", deadline.at_most(LOGIN_SECONDS)
     try:
-        if home.path is not None and home.usable:
+        if home.path is not None and home.readable:
             source = home.path / "auth.json"
             if source.exists():
                 content = within(CHECK_SECONDS, lambda: read_regular(source, MAX_CONFIG))
@@ -226,7 +226,7 @@ def _look_at_command() -> Iterator[Finding]:
 
 
 def _command(program: str) -> list[str]:
-    """Return the command that starts this program from any directory: its full path."""
+    """Return the command that starts ``program`` from any directory."""
     beside = Path(sys.executable).with_name(program)
     if beside.is_file():
         return [str(beside)]

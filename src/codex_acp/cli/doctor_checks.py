@@ -1,6 +1,6 @@
-"""The checks of ``codex-acp-sdk doctor``: of the machine, and of Codex's answers.
+"""Check the machine and Codex's answers for ``codex-acp-sdk doctor``.
 
-The report shows a finding through `safe_line`, without secrets and control characters.
+`safe_line` makes each text of the report: no secrets, no control characters.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ if TYPE_CHECKING:
 Level: TypeAlias = Literal["ok", "warning", "problem"]
 
 REPORT_VERSION: Final = 1
-"""Version of the JSON: changed with the meaning of a member, not for new checks."""
+"""Version of the JSON report. It grows if a member changes its meaning, not for a new check."""
 MAX_TEXT: Final = 500
 """Characters of a finding's text that the report shows."""
 
@@ -79,9 +79,9 @@ class Finding(NamedTuple):
     """Name of the check."""
     level: Level
     text: str
-    """Finding of the check, one sentence."""
+    """One sentence: what the check found."""
     advice: str | None = None
-    """Remedy: a step that the person can take."""
+    """The next step for the person."""
 
 
 def problem(check: str, text: str, advice: str) -> Finding:
@@ -101,7 +101,7 @@ def safe_line(text: str) -> str:
 
 
 def as_json(findings: Sequence[Finding], editor: dict[str, JsonValue] | None) -> JsonValue:
-    """Return the report; ``editor`` is null if none was named."""
+    """Return the report. ``editor`` holds the settings for the editor that the person named."""
     checks: list[JsonValue] = [
         {
             "check": finding.check, "level": finding.level, "text": safe_line(finding.text),
@@ -118,42 +118,96 @@ def as_json(findings: Sequence[Finding], editor: dict[str, JsonValue] | None) ->
     }
 
 
-NO_LOOPBACK: Final = "this machine has no loopback network, and the scripted model is at 127.0.0.1"
-HOW_TO_ENABLE_LOOPBACK: Final = "bring it up with `ip link set lo up`"
-_LOOPBACK_SECONDS: Final = 5.0
-"""Time limit of a connection to itself, which takes a millisecond if no firewall drops it."""
+# Time limits of checks, for a program or a file system that hangs.
+
+WHOLE_SECONDS: Final = 60.0
+"""Time limit of all checks but the turn; on a healthy machine they take three seconds."""
+CHECK_SECONDS: Final = 10.0
+"""Time limit of reading files; only a network disk that has stopped takes long."""
+MAX_OUTPUT: Final = 64 * 1024
+"""Bytes of a program's output that are read."""
+_T = TypeVar("_T")
 
 
-def has_loopback() -> bool:
-    """Connect to a port of this machine; return whether that works."""
-    try:
-        with (
-            socket.create_server(("127.0.0.1", 0)) as server,
-            socket.create_connection(server.getsockname(), timeout=_LOOPBACK_SECONDS),
-        ):
-            return True
-    except OSError:
-        return False
+class Deadline:
+    """The time when all checks must have ended."""
 
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        self._end = time.monotonic() + seconds
+
+    def at_most(self, limit: float) -> float:
+        """Return the seconds that a check may take: ``limit``, or fewer if the end is near."""
+        return max(0.0, min(limit, self._end - time.monotonic()))
+
+
+class TooSlow(Exception):
+    """A check took longer than its time limit."""
+
+
+def within(seconds: float, check: Callable[[], _T]) -> _T:
+    """Run ``check`` in a thread and return its result. Raises an error of ``check``, and TooSlow:
+    then the thread still runs."""
+    result: Future[_T] = Future()
+
+    def run() -> None:
+        try:
+            result.set_result(check())
+        except BaseException as error:  # noqa: BLE001 - raised again by the caller
+            result.set_exception(error)
+
+    threading.Thread(target=run, daemon=True).start()
+    if not wait([result], seconds).done:
+        raise TooSlow
+    return result.result()
+
+
+def run_program(
+    argv: Sequence[str], env: Mapping[str, str], cwd: str, seconds: float
+) -> tuple[int, str]:
+    """Run a program, then kill its process group. Return the exit status, and the text of stdout
+    and stderr. Raises OSError, TooSlow."""
+    # A file, not a pipe: a process that survives the program would keep the pipe open.
+    with tempfile.TemporaryFile() as output:
+        process = subprocess.Popen(
+            argv, stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=dict(env), cwd=cwd,
+            start_new_session=True,
+        )  # fmt: skip
+        try:
+            status = process.wait(seconds)
+        except subprocess.TimeoutExpired as error:
+            raise TooSlow from error
+        finally:
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(process.pid, signal.SIGKILL)
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(1)
+        output.seek(0)
+        return status, output.read(MAX_OUTPUT).decode(errors="replace")
+
+
+# The machine: Python, the Codex binary, and Codex's home.
 
 MAX_CONFIG: Final = 1024 * 1024
-"""Bytes of a file that is read or copied; a configuration has a few thousand."""
+"""Most bytes of a file that is read or copied; a configuration has a few thousand."""
 VERSION_SECONDS: Final = 20.0
 """Time limit of ``codex --version``: a first start reads a binary of 300 MB from the disk."""
-_FOR_OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
-_WRITE_FOR_OTHERS: Final = stat.S_IWGRP | stat.S_IWOTH
+_ACCESS_OF_OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
+_WRITE_OF_OTHERS: Final = stat.S_IWGRP | stat.S_IWOTH
+"""Permission bits of the group and of everybody: all users but the owner."""
 
 
 class Home(NamedTuple):
-    """Codex's home."""
+    """The directory ``CODEX_HOME``."""
 
     path: Path | None
+    """None if this user has no home directory."""
     config: bytes | None
     """Content of ``config.toml``; None if the file does not exist or cannot be read."""
-    usable: bool
-    """Whether its files can be read."""
+    readable: bool
+    """Whether the directory exists and its files can be read."""
     broken: bool
-    """Whether Codex cannot use it; a home that does not exist yet is not broken."""
+    """Whether Codex cannot use the directory; one that does not exist yet is not broken."""
 
 
 def look_at_python() -> Iterator[Finding]:
@@ -172,7 +226,7 @@ def look_at_python() -> Iterator[Finding]:
 
 
 def look_at_codex(codex: str | None, deadline: Deadline) -> tuple[Finding, str | None]:
-    """Check the binary and its version; return its path, too, if it can be used."""
+    """Check the binary and its version; also return the path of a binary that can be used."""
     try:
         binary = find_codex(codex)
     except LaunchError as error:
@@ -189,7 +243,7 @@ def look_at_codex(codex: str | None, deadline: Deadline) -> tuple[Finding, str |
     except OSError as error:
         text = f"{where} cannot be run: {error.strerror or error}"
         return problem("codex", text, f"it must be a Codex for this system; {advice}"), None
-    words = output.split()
+    words = output.split()  # codex-cli 0.144.0
     if status != 0 or not words or not words[-1][:1].isdigit():
         text = f"{where} is not a Codex: --version {how_ended(status)}, {safe_line(output)!r}"
         return problem("codex", text, advice), None
@@ -212,28 +266,30 @@ def look_at_home() -> tuple[list[Finding], Home]:
     except (RuntimeError, KeyError):
         advice = "set HOME, or CODEX_HOME to a directory"
         finding = problem("codex_home", "this user has no home directory", advice)
-        return [finding], Home(None, None, usable=False, broken=True)
-    folder, usable = _look_at_folder(path, variable is not None)
-    findings, content = [folder], None
-    if usable:
-        config, content = _look_at_config(path / "config.toml")
-        findings.append(config)
+        return [finding], Home(None, None, readable=False, broken=True)
+    finding, readable = _look_at_folder(path, variable is not None)
+    broken = finding.level == "problem"
+    findings, content = [finding], None
+    if readable:
+        finding, content = _look_at_config(path / "config.toml")
+        findings.append(finding)
         login = path / "auth.json"
-        with suppress(OSError):  # it does not exist, or the check of the login reports it
+        with suppress(OSError):  # no such file, or the check of the login reports the error
             mode = login.stat().st_mode
-            if mode & _FOR_OTHERS and stat.S_ISREG(mode):
+            if mode & _ACCESS_OF_OTHERS and stat.S_ISREG(mode):
                 text = f"others may read {login}, which holds your login"
                 findings.append(warning("login_file", text, f"chmod 600 {login}"))
-    return findings, Home(path, content, usable, broken=folder.level == "problem")
+    return findings, Home(path, content, readable, broken)
 
 
-def _look_at_folder(path: Path, named: bool) -> tuple[Finding, bool]:
-    """Return the finding, and whether the files can be read; ``named``: by ``CODEX_HOME``."""
+def _look_at_folder(path: Path, in_variable: bool) -> tuple[Finding, bool]:
+    """Return the finding, and whether the folder's files can be read. ``in_variable``: CODEX_HOME
+    names the folder."""
     check, name = "codex_home", "CODEX_HOME"
     try:
         found = path.stat()
     except FileNotFoundError:
-        if named:
+        if in_variable:
             advice = f"make it (mkdir -m 700 {path}), or unset {name}"
             return problem(check, f"{name} is {path}, which does not exist", advice), False
         if os.access(path.parent, os.W_OK | os.X_OK):
@@ -252,13 +308,13 @@ def _look_at_folder(path: Path, named: bool) -> tuple[Finding, bool]:
         text = f"{path} cannot be {' or '.join(denied)}; it belongs to {owner}"
         return problem(check, text, f"chown it, or name another one with {name}"), readable
     disk = os.statvfs(path)
-    if disk.f_blocks and not disk.f_bavail:
+    if disk.f_blocks and not disk.f_bavail:  # a file system without a size has no blocks
         text = f"there is no room left on the disk of {path}: Codex cannot keep sessions there"
         return problem(check, text, f"make room, or name another one with {name}"), True
     if found.st_uid != os.geteuid():
         text = f"{path} belongs to {owner}, and this is {_owner(os.geteuid())}"
         return warning(check, text, f"use a home of your own: set {name}"), True
-    if found.st_mode & _WRITE_FOR_OTHERS:
+    if found.st_mode & _WRITE_OF_OTHERS:
         text = f"others may write to {path}, and so decide what Codex runs"
         return warning(check, text, f"chmod go-w {path}"), True
     return Finding(check, "ok", f"{path} can be read and written; it is {owner}'s"), True
@@ -277,19 +333,19 @@ def _look_at_config(path: Path) -> tuple[Finding, bytes | None]:
 
 
 def look_at_syntax(content: bytes | None) -> Iterator[Finding]:
-    """Check that the configuration is TOML, if there is no Codex to check it."""
+    """Check that the configuration is TOML. Codex itself checks more, if it can be run."""
     try:
         tomllib.loads((content or b"").decode())
     except UnicodeDecodeError:
         yield problem("config", "config.toml is not UTF-8", "save it as UTF-8")
     except (tomllib.TOMLDecodeError, RecursionError) as error:
-        # Show only the position from Python's message: the text at that position may be a key.
+        # Show only the position from Python's message: the text at that position may be a secret.
         place = str(error).rpartition("(")[2].rstrip(")") or "somewhere"
         yield problem("config", f"config.toml is no TOML: a mistake {place}", "mend that line")
 
 
 def toml_of(content: bytes | None) -> dict[str, object]:
-    """Read a configuration; return nothing if it cannot be read."""
+    """Read a configuration; return an empty dict if it is no TOML."""
     try:
         return tomllib.loads((content or b"").decode())
     except (ValueError, RecursionError):
@@ -307,276 +363,73 @@ def _numbers(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in version.partition("-")[0].split(".") if part.isdigit())
 
 
-# Time limits of checks, for a program or a file system that hangs.
+# A copy of Codex's home with the files that Codex reads and does not write.
 
-CHECK_SECONDS: Final = 10.0
-"""Time limit of reading files; only a network disk that has stopped takes long."""
-MAX_OUTPUT: Final = 64 * 1024
-"""Bytes of a program's output that are read."""
-_T = TypeVar("_T")
-WHOLE_SECONDS: Final = 60.0
-"""Time limit of all checks together, without that of a turn; a healthy machine takes three."""
-
-
-class Deadline:
-    """The time limit of all checks together."""
-
-    def __init__(self, seconds: float) -> None:
-        self.seconds = seconds
-        self._end = time.monotonic() + seconds
-
-    def at_most(self, limit: float) -> float:
-        """Return the seconds that a check with the time limit ``limit`` may still take."""
-        return max(0.0, min(limit, self._end - time.monotonic()))
+MAX_FILES: Final = 200
+"""Most files that are copied."""
+FOLDERS: Final = ("rules", "agents")
+"""Folders of configuration that ``config.toml`` may refer to."""
+SUFFIXES: Final = (".toml", ".md", ".rules", ".json")
+"""Suffixes of the files that are copied."""
+NOT_COPIED: Final = ("auth.json", "hooks.json", ".credentials.json")
+"""Logins and hooks: Codex must not renew the login, or start the hooks' programs."""
 
 
-class TooSlow(Exception):
-    """A check took longer than its limit."""
+class HomeCopy(HomeDirectories):
+    """``with HomeCopy(home) as copy:`` makes an empty home, ``copy.codex_home``. `copy_files` fills
+    it with files of ``home``, or not if ``home`` is None."""
+
+    def __init__(self, source: Path | None) -> None:
+        super().__init__("codex-doctor-")
+        self._source = source
+
+    def copy_files(self) -> None:
+        """Copy the files of configuration; leave out a file that cannot be read."""
+        if self._source is None:
+            return
+        for path in islice(_files(self._source), MAX_FILES):
+            with suppress(OSError, ValueError):
+                target = self.codex_home / path.relative_to(self._source)
+                target.parent.mkdir(exist_ok=True)
+                target.write_bytes(read_regular(path, MAX_CONFIG))
+
+    @property
+    def env(self) -> dict[str, str]:
+        """Return this process's environment, with the copy as Codex's home."""
+        home, temporary = str(self.codex_home), str(self.temporary)
+        return {
+            **os.environ, "CODEX_HOME": home, "CODEX_SQLITE_HOME": home, "TMPDIR": temporary,
+        }  # fmt: skip
+
+    @property
+    def offline_env(self) -> dict[str, str]:
+        """Return `env` without a network: a copied login, if renewed, would end the real one."""
+        proxies = ("http_proxy", "https_proxy", "all_proxy")
+        nowhere = dict.fromkeys((*proxies, *map(str.upper, proxies)), NOWHERE)
+        return {**self.env, **nowhere, "CODEX_REFRESH_TOKEN_URL_OVERRIDE": NOWHERE}
+
+    def with_real_paths(self, text: str) -> str:
+        """Replace the copy's path by the real home's path in a text of Codex."""
+        return text.replace(str(self.codex_home), str(self._source or self.codex_home))
 
 
-def within(seconds: float, check: Callable[[], _T]) -> _T:
-    """Run ``check`` in a thread, and return its result. Raises TooSlow, which leaves the thread
-    running, and what ``check`` raises."""
-    result: Future[_T] = Future()
-
-    def run() -> None:
-        try:
-            result.set_result(check())
-        except BaseException as error:  # noqa: BLE001 - raised again by the caller
-            result.set_exception(error)
-
-    threading.Thread(target=run, daemon=True).start()
-    if not wait([result], seconds).done:
-        raise TooSlow
-    return result.result()
+def _files(source: Path) -> Iterator[Path]:
+    """Yield the files of a home that are copied."""
+    for folder in (source, *(source / name for name in FOLDERS)):
+        with suppress(OSError):
+            for path in sorted(folder.iterdir()):
+                if path.suffix in SUFFIXES and path.name not in NOT_COPIED:
+                    yield path
 
 
-def run_program(
-    argv: Sequence[str], env: Mapping[str, str], cwd: str, seconds: float
-) -> tuple[int, str]:
-    """Run a program, then kill its process group. Return the exit status, and the text of stdout
-    and stderr. Raises OSError, TooSlow."""
-    # A file for its output: a child process that outlives it would keep a pipe open.
-    with tempfile.TemporaryFile() as output:
-        process = subprocess.Popen(
-            argv, stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=dict(env), cwd=cwd,
-            start_new_session=True,
-        )  # fmt: skip
-        try:
-            status = process.wait(seconds)
-        except subprocess.TimeoutExpired as error:
-            raise TooSlow from error
-        finally:
-            with suppress(ProcessLookupError, PermissionError):
-                os.killpg(process.pid, signal.SIGKILL)
-            with suppress(subprocess.TimeoutExpired):
-                process.wait(1)
-        output.seek(0)
-        return status, output.read(MAX_OUTPUT).decode(errors="replace")
-
-
-_QUOTED: Final = re.compile(r'"""(?s:.*?)"""|"(?:[^"\\\n]|\\.)*"|\'[^\'\n]*\'')
-"""A quoted value in TOML."""
-_NAMED_VALUE: Final = re.compile(
-    r"(unknown variant|invalid (?:type|value): \w+|invalid (?:type|value): [a-z ]+) "
-    r"(`[^`]*`|\"(?:[^\"\\]|\\.)*\")"
-)
-"""A value in an error message of Codex about its configuration."""
-_MIN_VALUE: Final = 4
-"""Characters of the shortest value that is taken out of messages."""
-_NOISE: Final = re.compile(
-    r" \[[\w:]*::[^\n]*\] error|^MCP client for `[^`]*` (failed to start: )?(MCP startup failed: )?"
-    r"|, when send initialize request[^\n]*"
-)
-"""Parts of an MCP server's error that say nothing to a person."""
-_MAX_ERROR: Final = 220
-"""Characters of an MCP server's error."""
-_FAILED: Final = ("failed", "cancelled")
-"""States of an MCP server that did not start."""
-SANDBOXES: Final[dict[str, list[str]]] = {"read-only": [], "workspace-write": ["inside"]}
-"""Sandbox mode → where a command may write: ``inside`` its working directory, or ``outside``."""
-LEFT_OUT: Final = "\u2026"
-"""Replaces a value that is taken out of a message."""
-
-
-def values_in(content: bytes | None) -> list[str]:
-    """Return every quoted value of a configuration, even of one that is no valid TOML."""
-    quoted = _QUOTED.findall((content or b"").decode(errors="replace"))
-    values = [text.strip("\"'") for text in quoted]
-    return [value for value in values if len(value) >= _MIN_VALUE]
-
-
-def without_values(text: str, values: Iterable[str]) -> str:
-    """Return a message of Codex without values of the configuration, which may be secret."""
-    text = _NAMED_VALUE.sub(rf"\1 {LEFT_OUT}", text)
-    for value in sorted(values, key=len, reverse=True):
-        for quote in ('"', "'", "`"):
-            text = text.replace(f"{quote}{value}{quote}", LEFT_OUT)
-    return text
-
-
-def codex_findings(
-    answers: Answers, values: list[str], environ: Mapping[str, str], login: list[Finding]
-) -> Iterator[Finding]:
-    """Yield the findings of Codex's answers, and those of the login, in the report's order.
-    ``values`` are the quoted values of the configuration."""
-    if answers.failed is not None:
-        advice = "see what `codex app-server` says in a terminal; reinstall or update Codex"
-        yield problem("start", f"Codex does not start: {answers.failed}", advice)
-        return
-    yield Finding("start", "ok", "`codex app-server` starts and answers")
-    findings = list(_check_configuration(answers, values))
-    yield from findings
-    valid = all(finding.level != "problem" for finding in findings)
-    limits = value_at(answers.results, "requirements", "requirements")
-    if isinstance(limits, dict):
-        names = ", ".join(sorted(name for name, value in limits.items() if value is not None))
-        text = f"an administrator restricts Codex on this machine ({names or 'no setting'})"
-        yield Finding("requirements", "ok", text)
-    yield from _check_account(answers, environ, login)
-    # With an invalid configuration, Codex lets no command write anywhere.
-    yield from _check_sandbox(answers, SANDBOXES if valid else {"read-only": []})
-    yield from _check_mcp_servers(answers)
-
-
-def _check_configuration(answers: Answers, values: list[str]) -> Iterator[Finding]:
-    check, invalid = "codex_config", False
-    for params in answers.warnings:
-        summary, details = str(params.get("summary") or ""), params.get("details")
-        text = summary if not isinstance(details, str) else f"{summary.rstrip('.')}: {details}"
-        text = without_values(text, values)
-        if "bubblewrap" in summary:
-            text = "there is no bubblewrap on PATH; Codex uses the one that it brings"
-            advice = "install bubblewrap with the system's package manager"
-            yield warning("bubblewrap", text, advice)
-        elif isinstance(details, str):
-            invalid = True
-            advice = "mend it; until then Codex ignores the whole file and uses its defaults"
-            yield problem(check, text, advice)
-        else:
-            yield warning(check, text, "see Codex's documentation of its configuration")
-    config = _config_of(answers)
-    if "config" in answers.errors:
-        if not invalid:
-            text = f"Codex cannot read it: {without_values(answers.errors['config'], values)}"
-            yield problem(check, text, "mend it, or move config.toml away")
-    elif not invalid:
-        yield Finding(check, "ok", "Codex can use its configuration")
-    if config.get("approval_policy") == "never":
-        mode = config.get("sandbox_mode")
-        text = "Codex is configured never to ask"
-        if mode == "danger-full-access":
-            text += ", and not to use its sandbox: it runs whatever the model wants"
-        yield warning("approvals", text, "set approval_policy to on-request to be asked")
-
-
-def _check_account(
-    answers: Answers, environ: Mapping[str, str], login: list[Finding]
-) -> Iterator[Finding]:
-    account, config = answers.results.get("account"), _config_of(answers)
-    provider = config.get("model_provider")
-    needs_login = not isinstance(account, dict) or account.get("requiresOpenaiAuth") is not False
-    if needs_login:
-        yield from login
-        return
-    variable = value_at(config, "model_providers", str(provider), "env_key")
-    name = f"the model provider {provider!r}"
-    if isinstance(variable, str) and variable and not environ.get(variable):
-        text = f"{name} takes its key from the variable {variable}, which is not set"
-        yield problem("login", text, f"set {variable} where the editor is started")
-    else:
-        yield Finding("login", "ok", f"{name} needs no login at OpenAI")
-
-
-def _check_sandbox(answers: Answers, expected: Mapping[str, list[str]]) -> Iterator[Finding]:
-    failed = []
-    for name in expected:
-        if name in answers.errors:
-            failed.append(f"{name}: {answers.errors[name]}")
-            continue
-        result = answers.results.get(name)
-        out = str(result.get("stdout")) if isinstance(result, dict) else ""
-        err = str(result.get("stderr")) if isinstance(result, dict) else ""
-        written = out.split()
-        if written[:1] != ["started"] or written[-1:] != ["ended"]:
-            failed.append(f"{name}: a command did not run: {err or out or 'it said nothing'}")
-        elif written[1:-1] != expected[name]:
-            where = " and ".join(written[1:-1]) or "nowhere"
-            failed.append(f"{name}: a command could write {where} the directory")
-    if failed:
-        advice = (
-            "on Linux: install bubblewrap, and allow user namespaces (on Ubuntu: sysctl "
-            "kernel.apparmor_restrict_unprivileged_userns=0; in a container: its seccomp profile)"
-        )
-        yield problem("sandbox", f"Codex's sandbox does not work: {'; '.join(failed)}", advice)
-    else:
-        text = "commands run in Codex's sandbox, and cannot write where they must not"
-        yield Finding("sandbox", "ok", text)
-
-
-def _check_mcp_servers(answers: Answers) -> Iterator[Finding]:
-    configured = _config_of(answers).get("mcp_servers")
-    if not isinstance(configured, dict):
-        return
-    for name, settings in configured.items():
-        check = "mcp"
-        if isinstance(settings, dict) and settings.get("enabled") is False:
-            yield Finding(check, "ok", f"MCP server {name!r} is switched off")
-            continue
-        status = answers.servers.get(name, {})
-        state = status.get("status")
-        if state == "ready":
-            yield Finding(check, "ok", f"MCP server {name!r} starts")
-        elif status.get("failureReason") == "reauthenticationRequired" and state in _FAILED:
-            text = f"MCP server {name!r} wants a login, which was not tried from here"
-            advice = f"if it does not start in a session: codex mcp login {name}"
-            yield warning(check, text, advice)
-        elif state in _FAILED:
-            why = scrub(_NOISE.sub("", str(status.get("error") or "it failed")))[:_MAX_ERROR]
-            remote = isinstance(settings, dict) and settings.get("url") is not None
-            see = "see whether its URL answers" if remote else "run its command in a terminal"
-            advice = f"{see}, or switch it off: mcp_servers.{name}.enabled = false"
-            yield problem(check, f"MCP server {name!r} does not start: {why}", advice)
-        elif "thread" in answers.errors:
-            text = f"MCP server {name!r} was not looked at: {answers.errors['thread']}"
-            yield warning(check, text, "mend what is above first")
-        else:
-            text = f"MCP server {name!r} has not started in time"
-            yield warning(check, text, "see whether its command runs in a terminal")
-
-
-def login_findings(status: int, output: str, store: object) -> list[Finding]:
-    """Return the findings of ``codex login status``; ``store`` is the configured place."""
-    log_in = "log in: codex-acp-sdk login"
-    if "Logged in using" in output:
-        way = "an API key" if "API key" in output else "ChatGPT"
-        return [Finding("login", "ok", f"logged in with {way}")]
-    if "Not logged in" in output:
-        if store in ("keyring", "auto"):
-            text = "the login is kept in the system's keyring, which was not looked at"
-            return [warning("login", text, "`codex login status` tells whether there is one")]
-        return [problem("login", "nobody is logged in", log_in)]
-    if "Error loading configuration" in output:
-        text = "it was not looked at: Codex cannot use its configuration"
-        return [warning("login", text, "mend the configuration first")]
-    if "Error checking login status" in output:
-        return [problem("login", "auth.json cannot be read by Codex", log_in)]
-    text = f"`codex login status` {how_ended(status)}"
-    return [warning("login", text, "run it in a terminal to see why")]
-
-
-def _config_of(answers: Answers) -> dict[str, JsonValue]:
-    return object_at(answers.results, "config", "config")
-
-
-# The requests to an app-server that runs in a copy of Codex's home, and their time limits.
+# The requests to an app-server that runs with a copy of Codex's home, and their time limits.
 
 START_SECONDS: Final = 20.0
 """From the start of the process to the answer of ``initialize``."""
 ANSWER_SECONDS: Final = 20.0
 """Time limit of each request."""
 MCP_SECONDS: Final = 30.0
-"""Time limit for the start of all MCP servers, at once; Codex gives each ten seconds."""
+"""Time limit of all MCP servers, which start at once; Codex gives each ten seconds."""
 WARNING_SECONDS: Final = 0.3
 """Time to wait for more ``configWarning`` notifications after the last answer."""
 NOWHERE: Final = "http://127.0.0.1:9"
@@ -593,15 +446,15 @@ _THREAD_PARAMS: Final[dict[str, JsonValue]] = {
         }
     },
 }  # fmt: skip
-"""Params of a thread that only starts the MCP servers: without a model, and not kept."""
+"""Params of a thread that starts the MCP servers, calls no model, and is not kept."""
 
 
 class Answers(NotificationSink):
     """Answers and notifications of Codex."""
 
     def __init__(self) -> None:
-        self.failed: str | None = None
-        """Why Codex did not start."""
+        self.start_error: str | None = None
+        """Why Codex did not start; None if Codex started."""
         self.warnings: list[dict[str, JsonValue]] = []
         """Params of each ``configWarning``."""
         self.results: dict[str, JsonValue] = {}
@@ -609,11 +462,11 @@ class Answers(NotificationSink):
         self.errors: dict[str, str] = {}
         """Name of a request → its error, or that there was no answer."""
         self.servers: dict[str, dict[str, JsonValue]] = {}
-        """MCP server → the params of its last status."""
+        """MCP server → the params of its last ``startupStatus/updated``."""
         self.changed: asyncio.Event = asyncio.Event()
         """Set by each notification, and when the connection closes."""
 
-    # The methods of `NotificationSink`, which the connection calls.
+    # The connection calls these methods of `NotificationSink`.
 
     def on_notification(self, method: str, params: JsonValue) -> None:
         if not isinstance(params, dict):
@@ -629,9 +482,10 @@ class Answers(NotificationSink):
 
 
 async def collect_answers(path: str, copy: HomeCopy, deadline: Deadline) -> Answers:
-    """Start the Codex at ``path``, send it all requests, and end it. Raises no error of Codex."""
+    """Start the Codex at ``path``, send all requests, and end Codex. An error of Codex is kept in
+    the answers, not raised."""
     answers = Answers()
-    settings = {
+    settings = {  # the values are TOML
         "sqlite_home": f'"{copy.codex_home}"',
         "log_dir": f'"{copy.codex_home}"',
         "check_for_update_on_startup": "false",
@@ -661,9 +515,9 @@ async def collect_answers(path: str, copy: HomeCopy, deadline: Deadline) -> Answ
         finally:
             child.kill_tree()
     except TimeoutError:
-        answers.failed = f"it said nothing for {seconds:.3g} s"
+        answers.start_error = f"it said nothing for {seconds:.3g} s"
     except CodexAcpError as error:
-        answers.failed = str(error)
+        answers.start_error = str(error)
     finally:
         leave_orphans()
     return answers
@@ -672,7 +526,7 @@ async def collect_answers(path: str, copy: HomeCopy, deadline: Deadline) -> Answ
 async def _ask_all(
     connection: AppServerConnection, answers: Answers, copy: HomeCopy, deadline: Deadline
 ) -> None:
-    """Send the requests, one after the other; wait for MCP servers and further warnings."""
+    """Send the requests, one after the other; wait for the MCP servers and for more warnings."""
 
     async def ask(name: str, method: str, params: JsonValue) -> None:
         seconds = deadline.at_most(ANSWER_SECONDS)
@@ -716,18 +570,18 @@ async def _ask_all(
     if servers:
         await ask("thread", "thread/start", {**_THREAD_PARAMS, "cwd": str(copy.workspace)})
 
-        def have_ended() -> bool:
-            """Return whether each server has started or failed, or their thread failed."""
+        def no_server_is_starting() -> bool:
+            """Return whether each server has started or failed, or cannot start any more."""
             states = [answers.servers.get(name, {}).get("status") for name in servers]
-            none_starts = all(state not in (None, "starting") for state in states)
-            return none_starts or "thread" in answers.errors or connection.closed
+            have_ended = all(state not in (None, "starting") for state in states)
+            return have_ended or "thread" in answers.errors or connection.closed
 
-        await _wait_until(answers, have_ended, deadline.at_most(MCP_SECONDS))
+        await _wait_until(answers, no_server_is_starting, deadline.at_most(MCP_SECONDS))
     await _wait_until(answers, lambda: connection.closed, WARNING_SECONDS)
 
 
 async def _wait_until(answers: Answers, condition: Callable[[], bool], seconds: float) -> None:
-    """Wait for a condition that may change with each notification, at most ``seconds``."""
+    """Wait at most ``seconds`` for a condition, which is looked at after each notification."""
     with suppress(TimeoutError):
         async with asyncio.timeout(seconds):
             while not condition():
@@ -735,63 +589,202 @@ async def _wait_until(answers: Answers, condition: Callable[[], bool], seconds: 
                 await answers.changed.wait()
 
 
-# A copy of the files in ``CODEX_HOME`` that Codex only reads.
+# The findings of the answers.
 
-MAX_FILES: Final = 200
-"""Files that are copied."""
-FOLDERS: Final = ("rules", "agents")
-"""Folders of configuration that ``config.toml`` may refer to."""
-SUFFIXES: Final = (".toml", ".md", ".rules", ".json")
-"""Suffixes of the files that are copied."""
-NOT_COPIED: Final = ("auth.json", "hooks.json", ".credentials.json")
-"""Logins and hooks: Codex must not renew the login, or start the hooks' programs."""
-
-
-class HomeCopy(HomeDirectories):
-    """``with HomeCopy(home) as copy:`` makes an empty home, ``copy.codex_home``; `copy_files` fills
-    it from ``home``, and leaves it empty if that is None."""
-
-    def __init__(self, source: Path | None) -> None:
-        super().__init__("codex-doctor-")
-        self._source = source
-
-    def copy_files(self) -> None:
-        """Copy the files that can be read."""
-        if self._source is None:
-            return
-        for path in islice(_files(self._source), MAX_FILES):
-            with suppress(OSError, ValueError):
-                target = self.codex_home / path.relative_to(self._source)
-                target.parent.mkdir(exist_ok=True)
-                target.write_bytes(read_regular(path, MAX_CONFIG))
-
-    @property
-    def env(self) -> dict[str, str]:
-        """Return this process's environment, with the copy as Codex's home."""
-        home, temporary = str(self.codex_home), str(self.temporary)
-        return {
-            **os.environ, "CODEX_HOME": home, "CODEX_SQLITE_HOME": home, "TMPDIR": temporary,
-        }  # fmt: skip
-
-    @property
-    def offline_env(self) -> dict[str, str]:
-        """Return `env` without a network: to renew a copied login would invalidate the real one."""
-        proxies = ("http_proxy", "https_proxy", "all_proxy")
-        nowhere = dict.fromkeys((*proxies, *map(str.upper, proxies)), NOWHERE)
-        return {**self.env, **nowhere, "CODEX_REFRESH_TOKEN_URL_OVERRIDE": NOWHERE}
-
-    def with_real_paths(self, text: str) -> str:
-        """Replace the path of the copy by the home's in a text of Codex."""
-        return text.replace(str(self.codex_home), str(self._source or self.codex_home))
+_QUOTED: Final = re.compile(r'"""(?s:.*?)"""|"(?:[^"\\\n]|\\.)*"|\'[^\'\n]*\'')
+"""A quoted value in TOML."""
+_NAMED_VALUE: Final = re.compile(
+    r"(unknown variant|invalid (?:type|value): \w+|invalid (?:type|value): [a-z ]+) "
+    r"(`[^`]*`|\"(?:[^\"\\]|\\.)*\")"
+)
+"""A value of the configuration that Codex's message names, after the kind of the error."""
+_MIN_VALUE: Final = 4
+"""Characters of the shortest value that is left out of messages."""
+LEFT_OUT: Final = "\u2026"
+"""Replaces such a value in a message."""
+_NOISE: Final = re.compile(
+    r" \[[\w:]*::[^\n]*\] error|^MCP client for `[^`]*` (failed to start: )?(MCP startup failed: )?"
+    r"|, when send initialize request[^\n]*"
+)
+"""Parts of an MCP server's error that say nothing to a person."""
+_MAX_ERROR: Final = 220
+"""Characters of an MCP server's error that the report shows."""
+_FAILED: Final = ("failed", "cancelled")
+"""States of an MCP server that did not start."""
+SANDBOXES: Final[dict[str, list[str]]] = {"read-only": [], "workspace-write": ["inside"]}
+"""Sandbox mode → where a command may write: ``inside`` its working directory, or ``outside``."""
 
 
-def _files(source: Path) -> Iterator[Path]:
-    """Yield the files of a home that Codex only reads."""
-    for folder in (source, *(source / name for name in FOLDERS)):
-        with suppress(OSError):
-            for path in sorted(folder.iterdir()):
-                if path.suffix in SUFFIXES and path.name not in NOT_COPIED:
-                    yield path
+def values_in(content: bytes | None) -> list[str]:
+    """Return every quoted value of a configuration, which need not be valid TOML."""
+    quoted = _QUOTED.findall((content or b"").decode(errors="replace"))
+    values = [text.strip("\"'") for text in quoted]
+    return [value for value in values if len(value) >= _MIN_VALUE]
+
+
+def without_values(text: str, values: Iterable[str]) -> str:
+    """Return a message of Codex without values of the configuration, which may be secret."""
+    text = _NAMED_VALUE.sub(rf"\1 {LEFT_OUT}", text)
+    for value in sorted(values, key=len, reverse=True):
+        for quote in ('"', "'", "`"):
+            text = text.replace(f"{quote}{value}{quote}", LEFT_OUT)
+    return text
+
+
+def codex_findings(
+    answers: Answers, values: list[str], environ: Mapping[str, str], login: list[Finding]
+) -> Iterator[Finding]:
+    """Yield the findings of Codex's answers. Among them are the findings in ``login``, unless the
+    model provider needs no login. ``values``: the quoted values of the configuration."""
+    if answers.start_error is not None:
+        advice = "see what `codex app-server` says in a terminal; reinstall or update Codex"
+        yield problem("start", f"Codex does not start: {answers.start_error}", advice)
+        return
+    yield Finding("start", "ok", "`codex app-server` starts and answers")
+    findings = list(_check_configuration(answers, values))
+    yield from findings
+    valid = all(finding.level != "problem" for finding in findings)
+    limits = value_at(answers.results, "requirements", "requirements")
+    if isinstance(limits, dict):
+        names = ", ".join(sorted(name for name, value in limits.items() if value is not None))
+        text = f"an administrator restricts Codex on this machine ({names or 'no setting'})"
+        yield Finding("requirements", "ok", text)
+    yield from _check_account(answers, environ, login)
+    # With an invalid configuration, Codex lets no command write anywhere.
+    yield from _check_sandbox(answers, SANDBOXES if valid else {"read-only": []})
+    yield from _check_mcp_servers(answers)
+
+
+def _check_configuration(answers: Answers, values: list[str]) -> Iterator[Finding]:
+    check, invalid = "codex_config", False
+    for params in answers.warnings:
+        summary, details = str(params.get("summary") or ""), params.get("details")
+        text = f"{summary.rstrip('.')}: {details}" if isinstance(details, str) else summary
+        text = without_values(text, values)
+        if "bubblewrap" in summary:
+            text = "there is no bubblewrap on PATH; Codex uses the one that it brings"
+            advice = "install bubblewrap with the system's package manager"
+            yield warning("bubblewrap", text, advice)
+        elif isinstance(details, str):
+            invalid = True
+            advice = "mend it; until then Codex ignores the whole file and uses its defaults"
+            yield problem(check, text, advice)
+        else:
+            yield warning(check, text, "see Codex's documentation of its configuration")
+    config = _config_of(answers)
+    if "config" in answers.errors:
+        if not invalid:
+            text = f"Codex cannot read it: {without_values(answers.errors['config'], values)}"
+            yield problem(check, text, "mend it, or move config.toml away")
+    elif not invalid:
+        yield Finding(check, "ok", "Codex can use its configuration")
+    if config.get("approval_policy") == "never":
+        mode = config.get("sandbox_mode")
+        text = "Codex is configured never to ask"
+        if mode == "danger-full-access":
+            text += ", and not to use its sandbox: it runs whatever the model wants"
+        yield warning("approvals", text, "set approval_policy to on-request to be asked")
+
+
+def _check_account(
+    answers: Answers, environ: Mapping[str, str], login: list[Finding]
+) -> Iterator[Finding]:
+    if value_at(answers.results, "account", "requiresOpenaiAuth") is not False:
+        yield from login
+        return
+    config = _config_of(answers)
+    provider = config.get("model_provider")
+    variable = value_at(config, "model_providers", str(provider), "env_key")
+    name = f"the model provider {provider!r}"
+    if isinstance(variable, str) and variable and not environ.get(variable):
+        text = f"{name} takes its key from the variable {variable}, which is not set"
+        yield problem("login", text, f"set {variable} where the editor is started")
+    else:
+        yield Finding("login", "ok", f"{name} needs no login at OpenAI")
+
+
+def _check_sandbox(answers: Answers, sandboxes: Mapping[str, list[str]]) -> Iterator[Finding]:
+    """Check that the command in each sandbox wrote where it may, and nowhere else."""
+    failed = []
+    for mode, allowed in sandboxes.items():
+        if mode in answers.errors:
+            failed.append(f"{mode}: {answers.errors[mode]}")
+            continue
+        result = answers.results.get(mode)
+        stdout = str(result.get("stdout")) if isinstance(result, dict) else ""
+        stderr = str(result.get("stderr")) if isinstance(result, dict) else ""
+        words = stdout.split()
+        if words[:1] != ["started"] or words[-1:] != ["ended"]:
+            said = stderr or stdout or "it said nothing"
+            failed.append(f"{mode}: a command did not run: {said}")
+        elif words[1:-1] != allowed:
+            where = " and ".join(words[1:-1]) or "nowhere"
+            failed.append(f"{mode}: a command could write {where} the directory")
+    if failed:
+        advice = (
+            "on Linux: install bubblewrap, and allow user namespaces (on Ubuntu: sysctl "
+            "kernel.apparmor_restrict_unprivileged_userns=0; in a container: its seccomp profile)"
+        )
+        yield problem("sandbox", f"Codex's sandbox does not work: {'; '.join(failed)}", advice)
+    else:
+        text = "commands run in Codex's sandbox, and cannot write where they must not"
+        yield Finding("sandbox", "ok", text)
+
+
+def _check_mcp_servers(answers: Answers) -> Iterator[Finding]:
+    configured = _config_of(answers).get("mcp_servers")
+    if not isinstance(configured, dict):
+        return
+    for name, settings in configured.items():
+        check = "mcp"
+        if isinstance(settings, dict) and settings.get("enabled") is False:
+            yield Finding(check, "ok", f"MCP server {name!r} is switched off")
+            continue
+        last_status = answers.servers.get(name, {})
+        state = last_status.get("status")
+        if state == "ready":
+            yield Finding(check, "ok", f"MCP server {name!r} starts")
+        elif last_status.get("failureReason") == "reauthenticationRequired" and state in _FAILED:
+            text = f"MCP server {name!r} wants a login, which was not tried from here"
+            advice = f"if it does not start in a session: codex mcp login {name}"
+            yield warning(check, text, advice)
+        elif state in _FAILED:
+            why = scrub(_NOISE.sub("", str(last_status.get("error") or "it failed")))[:_MAX_ERROR]
+            remote = isinstance(settings, dict) and settings.get("url") is not None
+            see = "see whether its URL answers" if remote else "run its command in a terminal"
+            advice = f"{see}, or switch it off: mcp_servers.{name}.enabled = false"
+            yield problem(check, f"MCP server {name!r} does not start: {why}", advice)
+        elif "thread" in answers.errors:
+            text = f"MCP server {name!r} was not looked at: {answers.errors['thread']}"
+            yield warning(check, text, "mend what is above first")
+        else:
+            text = f"MCP server {name!r} has not started in time"
+            yield warning(check, text, "see whether its command runs in a terminal")
+
+
+def login_findings(status: int, output: str, store: object) -> list[Finding]:
+    """Return the findings of ``codex login status``, from its exit status and output. ``store`` is
+    the place of the login in the configuration."""
+    log_in = "log in: codex-acp-sdk login"
+    if "Logged in using" in output:
+        way = "an API key" if "API key" in output else "ChatGPT"
+        return [Finding("login", "ok", f"logged in with {way}")]
+    if "Not logged in" in output:
+        if store in ("keyring", "auto"):
+            text = "the login is kept in the system's keyring, which was not looked at"
+            return [warning("login", text, "`codex login status` tells whether there is one")]
+        return [problem("login", "nobody is logged in", log_in)]
+    if "Error loading configuration" in output:
+        text = "it was not looked at: Codex cannot use its configuration"
+        return [warning("login", text, "mend the configuration first")]
+    if "Error checking login status" in output:
+        return [problem("login", "auth.json cannot be read by Codex", log_in)]
+    text = f"`codex login status` {how_ended(status)}"
+    return [warning("login", text, "run it in a terminal to see why")]
+
+
+def _config_of(answers: Answers) -> dict[str, JsonValue]:
+    return object_at(answers.results, "config", "config")
 
 
 # A whole turn: ACP client → adapter → the real Codex → a scripted model, in a throw-away home.
@@ -799,10 +792,26 @@ def _files(source: Path) -> Iterator[Path]:
 TURN_SECONDS: Final = 60.0
 """Time limit of a turn, which takes two seconds, and twenty on a slow disk."""
 TEXT: Final = "There is one file."
-"""The scripted model's last message."""
+"""Last message of the scripted model."""
 FILE: Final = "a-file-of-the-doctor"
-"""A file that ``ls`` must find."""
+"""Name of a file that ``ls`` must find."""
 SCRIPT: Final = ((exec_command("ls"),), (Text(TEXT),))
+NO_LOOPBACK: Final = "this machine has no loopback network, and the scripted model is at 127.0.0.1"
+HOW_TO_ENABLE_LOOPBACK: Final = "bring it up with `ip link set lo up`"
+_LOOPBACK_SECONDS: Final = 5.0
+"""Time limit of the connection, which takes a millisecond unless a firewall drops it."""
+
+
+def has_loopback() -> bool:
+    """Return whether this process can connect to a port of this machine."""
+    try:
+        with (
+            socket.create_server(("127.0.0.1", 0)) as server,
+            socket.create_connection(server.getsockname(), timeout=_LOOPBACK_SECONDS),
+        ):
+            return True
+    except OSError:
+        return False
 
 
 async def look_at_turn(codex: str, deadline: Deadline) -> Finding:
