@@ -1,8 +1,5 @@
 """Read files that others may have made, and append to files that only the user may read.
 
-`resolved` follows the links of a path, within bounds. `read_regular` refuses pipes, devices and
-files that are too large. `open_private` appends to a transcript, log or journal, and refuses a file
-or link that another user could have put there.
 Imports next to nothing, because this module is loaded before Codex is spawned.
 """
 
@@ -18,18 +15,18 @@ if TYPE_CHECKING:
 
 
 MAX_LINKS = 40
-"""Symbolic links in one path, as many as Linux follows."""
+"""Most symbolic links that are followed in one path, as on Linux."""
 
 _PER_PROCESS = ("/proc", "/dev/fd")
 """Directories whose content differs between processes."""
 
 
 class PerProcessError(OSError):
-    """A path leads to different files in different processes."""
+    """A path can lead to different files in different processes."""
 
 
 def resolved(path: str) -> str:
-    """Return an absolute path with its links followed, whether or not anything is there.
+    """Return an absolute path with its links followed, whether or not it exists.
 
     Raises PerProcessError; OSError for more than `MAX_LINKS`; ValueError for a NUL in the path.
     """
@@ -61,10 +58,10 @@ def resolved(path: str) -> str:
 
 
 def resolved_or_empty(path: str) -> str:
-    """Return where a path leads, as `resolved`; empty if that cannot be found out."""
+    """Return `resolved` of a path, which may be relative; empty if that raises OSError."""
     try:
-        above = "" if os.path.isabs(path) else os.getcwd()  # noqa: PTH109, PTH117
-        return resolved(os.path.join(above, path))  # noqa: PTH118
+        folder = "" if os.path.isabs(path) else os.getcwd()  # noqa: PTH109, PTH117
+        return resolved(os.path.join(folder, path))  # noqa: PTH118
     except OSError:
         return ""
 
@@ -86,21 +83,21 @@ def read_regular(path: str | Path, limit: int) -> bytes:
 
 
 def read_at_most(file: int, limit: int) -> bytes | None:
-    """Return what is left in an open file, None if that is more than ``limit`` bytes. Raises
+    """Return the unread rest of a file descriptor; None for more than ``limit`` bytes. Raises
     OSError."""
     pieces: list[bytes] = []
-    left = limit + 1
-    while left > 0 and (piece := os.read(file, min(left, 1 << 20))):
+    room = limit + 1
+    while room > 0 and (piece := os.read(file, min(room, 1 << 20))):
         pieces.append(piece)
-        left -= len(piece)
-    return b"".join(pieces) if left > 0 else None
+        room -= len(piece)
+    return b"".join(pieces) if room > 0 else None
 
 
 _MODE = 0o600
 """Permissions of a new file."""
 
 _FLAGS = os.O_APPEND | os.O_CREAT | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
-"""O_NONBLOCK, so that a pipe that nobody reads does not stop the whole program."""
+"""O_NONBLOCK: a pipe without a reader must not stop the whole program."""
 
 
 def open_private(
@@ -109,9 +106,8 @@ def open_private(
     """Return a descriptor that appends to ``path``; only the owner may read and write a new file.
 
     In a folder in which others may write (``/tmp``), files and links of others are refused: a link
-    would let them choose the file. ``tighten`` removes from a file of this user the permissions
-    that a new one would not have. ``readable`` is for `append_line`. Raises OSError, or ValueError
-    for a NUL in the path.
+    would let them choose the file. ``tighten`` gives this user's existing file the permissions of a
+    new one. `append_line` needs ``readable``. Raises OSError, or ValueError for a NUL in the path.
     """
     flags = _FLAGS | (os.O_RDWR if readable else os.O_WRONLY)
     name = os.fspath(path)
@@ -122,14 +118,15 @@ def open_private(
         try:
             file = os.open(name, flags | os.O_NOFOLLOW, _MODE)
         except OSError as error:
-            if error.errno not in (errno.ELOOP, errno.EMLINK):  # EMLINK: FreeBSD's
+            if error.errno not in (errno.ELOOP, errno.EMLINK):  # no link; EMLINK: FreeBSD's
                 raise
             if not _is_trusted(os.lstat(name)):
                 raise _not_yours(name) from error
             name = os.path.join(folder, os.readlink(name))  # noqa: PTH115, PTH118
             continue
         found = os.fstat(file)
-        if not _is_trusted(found) or (stat.S_ISREG(found.st_mode) and found.st_nlink > 1):
+        has_other_name = stat.S_ISREG(found.st_mode) and found.st_nlink > 1
+        if not _is_trusted(found) or has_other_name:
             os.close(file)
             raise _not_yours(name)
         return _tightened(file, tighten)
@@ -137,7 +134,7 @@ def open_private(
 
 
 def append_line(file: int, line: bytes) -> None:
-    """Append a line to ``file``, which must be readable, too; end a line that a crash has cut off.
+    """Append a line to ``file``, opened as ``readable``; first end a line that a crash cut off.
     Raises OSError."""
     size = os.fstat(file).st_size
     is_cut_off = size and os.pread(file, 1, size - 1) != b"\n"
@@ -167,6 +164,7 @@ def _not_yours(name: str) -> OSError:
 def _tightened(file: int, tighten: bool) -> int:
     if tighten:
         found = os.fstat(file)
-        if stat.S_ISREG(found.st_mode) and found.st_uid == os.geteuid() and found.st_mode & 0o177:
+        is_own_file = stat.S_ISREG(found.st_mode) and found.st_uid == os.geteuid()
+        if is_own_file and found.st_mode & (0o777 & ~_MODE):
             os.fchmod(file, _MODE)
     return file

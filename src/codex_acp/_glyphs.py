@@ -1,7 +1,6 @@
 """PURE: find characters that a person cannot see, and make text safe for a terminal.
 
-Owns the table of characters that Python calls printable although they show nothing, and of those
-that are removed from the text of a process or a peer, or written as codes.
+Owns the tables of characters that show nothing, and of characters that become codes.
 """
 
 from __future__ import annotations
@@ -23,9 +22,8 @@ _PRINTABLE_WITHOUT_GLYPH: Final = frozenset(
         *range(0xE0100, 0xE01F0),  # variation selectors supplement
     }
 )  # fmt: skip
-"""Characters that show nothing, although `str.isprintable` calls them printable. Source: the
-property Default_Ignorable_Code_Point of the Unicode Character Database, and the blank of Braille.
-"""
+"""Characters that show nothing, although `str.isprintable` calls them printable. Source: Unicode's
+property Default_Ignorable_Code_Point, and the blank of Braille."""
 
 
 def has_glyph(char: str) -> bool:
@@ -36,7 +34,7 @@ def has_glyph(char: str) -> bool:
 _SEQUENCE: Final = re.compile(
     r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"  # colours, and moves of the cursor
     r"|(?:\x1b[\]PX^_]|[\x9d\x90\x98\x9e\x9f])[^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c)"  # titles, links
-    r"|\x1b[ -/]*[0-~]"
+    r"|\x1b[ -/]*[0-~]"  # all others
 )
 """The control sequences of terminals. Source: ECMA-48, and ``]…BEL`` of xterm."""
 
@@ -44,10 +42,11 @@ _DIRECTIONS: Final = (0x061C, 0x200E, 0x200F, *range(0x2028, 0x202F), *range(0x2
 """Characters that change a line's direction or begin a new line."""
 
 _CODES: Final = {
-    code: f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}"
-    for code in (*range(32), *range(127, 160), *_DIRECTIONS)
-    if code not in (9, 10)
+    char: f"\\x{char:02x}" if char < 256 else f"\\u{char:04x}"
+    for char in (*range(32), *range(127, 160), *_DIRECTIONS)
+    if char not in (9, 10)  # tab and newline
 }
+"""Control character → the code that is shown in its place."""
 
 
 def plain_text(text: str) -> str:

@@ -1,5 +1,4 @@
-"""Read unchecked JSON: a value that is missing or of another type reads as None or empty. Leave
-out what is None, or rename a member, where JSON is written.
+"""Read unchecked JSON: a missing value, or a value of another type, reads as None or empty.
 
 Imports nothing, because some JSON is read before a process is spawned.
 """
@@ -27,13 +26,13 @@ def text_at(value: object, *path: str) -> str | None:
 
 
 def object_at(value: object, *path: str) -> dict[str, Any]:
-    """Return the object at a path, else an empty one."""
+    """Return the object at a path; an empty object if there is none."""
     found = value_at(value, *path)
     return found if isinstance(found, dict) else {}
 
 
 def list_at(value: object, *path: str) -> list[Any]:
-    """Return the list at a path, else an empty one."""
+    """Return the list at a path; an empty list if there is none."""
     found = value_at(value, *path)
     return found if isinstance(found, list) else []
 
@@ -44,5 +43,5 @@ def without_none(members: dict[str, Any]) -> dict[str, Any]:
 
 
 def with_key_renamed(members: dict[str, Any], old: str, new: str) -> dict[str, Any]:
-    """Return the members in their order, the one called ``old`` under the name ``new``."""
+    """Return the members in their order, with the name ``old`` replaced by ``new``."""
     return {new if name == old else name: value for name, value in members.items()}

@@ -1,4 +1,4 @@
-"""A dict of limited size, for data that a peer could make grow without end."""
+"""Keep data that a peer could make grow without end in a dict of limited size."""
 
 from __future__ import annotations
 

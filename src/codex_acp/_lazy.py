@@ -24,9 +24,9 @@ def lazy(
 ) -> tuple[list[str], Callable[[str], object], Callable[[], list[str]]]:
     """Return ``__all__``, ``__getattr__`` and ``__dir__`` of a package that loads its names on use.
 
-    ``names_of`` maps a module to its names, separated by spaces: a module below the package, or the
-    full name of another module of this library; "" has the names that are modules themselves. Type
-    checkers and editors see the imports beside the call; a test compares both.
+    ``names_of`` maps a module to its public names: a list, or one string with spaces. The module is
+    below the package, or has its full name. The names under "" are modules of the package. Type
+    checkers and editors read the imports beside the call; a test compares both.
     """
     module_of = {
         name: module
@@ -52,7 +52,7 @@ def lazy(
 
 def sha256_hex(data: bytes) -> str:
     """Return the SHA-256 in hex, without OpenSSL, which takes 4 ms to load."""
-    for module in ("_sha2", "_sha256"):  # since Python 3.12; before
+    for module in ("_sha2", "_sha256"):  # _sha256: before Python 3.12
         try:
             return str(__import__(module).sha256(data).hexdigest())
         except ImportError:

@@ -1,9 +1,8 @@
 """Leave pydantic out of a process of the adapter, so that it starts faster.
 
-pydantic-core's compiled module reads and writes the models. Its Python package and pydantic take
-fourteen times as long to import, for parts that generated models do not need: typed dictionaries
-of the schemas, and the analysis of annotations. This module must load fast, because it is imported
-before Codex is spawned.
+pydantic-core's compiled module reads and writes the generated models. The Python modules of
+pydantic-core and pydantic take fourteen times as long to import, and the models do not need them.
+This module must load fast, because it is imported before Codex is spawned.
 """
 
 from __future__ import annotations
@@ -26,8 +25,8 @@ _left_out = False
 
 
 def leave_pydantic_out() -> None:
-    """Leave pydantic out of this process, in which only this library runs. Has no effect after an
-    import of pydantic-core, or if pydantic-core is not installed."""
+    """Leave pydantic out of this process. Only for a process of this library alone. Has no effect
+    after an import of pydantic-core, or if pydantic-core is not installed."""
     from importlib.machinery import PathFinder
     from importlib.util import module_from_spec
 
@@ -42,7 +41,7 @@ def leave_pydantic_out() -> None:
 
 
 def is_pydantic_left_out() -> bool:
-    """Return whether this process does without pydantic; may import pydantic-core to find out."""
+    """Return whether this process runs without pydantic; may import pydantic-core to find out."""
     if not _left_out or "pydantic" in sys.modules:
         return False
     from pydantic_core import __version__
@@ -56,11 +55,11 @@ def core_if_loaded() -> ModuleType | None:
 
 
 def _load_name(package: ModuleType, name: str) -> object:
-    """Return a name from the compiled module; load the whole package if the module lacks it."""
+    """Return a name of the compiled module; load the whole package for any other name."""
     from importlib import import_module
 
     names = vars(package)
-    if "MISSING" not in names:
+    if "MISSING" not in names:  # the first call
         core = import_module(CORE)
         names |= {public: getattr(core, public) for public in core.__all__}
         # The compiled module looks this name up when it writes values.

@@ -1,10 +1,10 @@
 """PURE: decide which URL a person may be shown and asked to open (contract 2.4).
 
 Owns the decision for both sides of ACP. A URL is never fetched and never rewritten: it is shown
-unchanged, or refused. It is refused if browsers read it in another way than it looks (backslashes,
-user info, numbers that are addresses, hosts that normalise to other hosts).
+unchanged, or refused. A URL is refused if browsers read it in another way than a person does
+(backslashes, user info, numbers that are addresses, hosts that normalise to other hosts).
 
-Sources: RFC 3986, and the host parser of https://url.spec.whatwg.org for the reading of browsers.
+Sources: RFC 3986, and for browsers the host parser of https://url.spec.whatwg.org.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ _MAX_LABEL: Final = 63
 
 _SCHEME: Final = re.compile(r"([a-z][a-z0-9+.-]{0,30}):", re.IGNORECASE)
 _HTTP: Final = re.compile(r"(https?)://([^/?#]*)(?:[/?#].*)?", re.IGNORECASE)
+"""The scheme and the authority."""
 _AUTHORITY: Final = re.compile(r"(\[[^\[\]]*\]|[^\[\]:]*)(?::([0-9]{1,5}))?")
+"""The host and the port."""
 _ASCII_LABEL: Final = re.compile(r"[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?")
 _NUMBER: Final = re.compile(r"[0-9]+|0x[0-9a-f]*")
 """A last label like this makes a browser read the whole host as an IPv4 address."""
 
-
 _LEFT_OUT: Final = "[redacted]"
-
 _OPAQUE: Final = re.compile(r"(?=[^0-9]*[0-9])(?=[^A-Za-z]*[A-Za-z])[A-Za-z0-9_.~-]{20,}")
-"""Matches a segment of a path that looks made by a machine, and may itself be a token."""
+"""A segment of a path with letters and digits, so long that it may be a token."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ def allowed_url(url: str) -> AllowedUrl | RefusedUrl:
 
     ``https`` is allowed, and ``http`` to this machine. Reasons for a refusal: any other scheme, a
     user name before the host, a backslash, invisible characters, and a host that browsers take for
-    another one.
+    another host.
     """
     if len(url) > MAX_URL_BYTES:
         return RefusedUrl(f"it is longer than {MAX_URL_BYTES} bytes")
@@ -81,19 +81,18 @@ def allowed_url(url: str) -> AllowedUrl | RefusedUrl:
     if "@" in authority:
         return RefusedUrl("it has a user name before its host, which hides where it leads")
     parts = _AUTHORITY.fullmatch(authority)
-    if parts is None or (parts.group(2) and not 0 < int(parts.group(2)) < 2**16):
+    if parts is None or (parts[2] and not 0 < int(parts[2]) < 2**16):
         return RefusedUrl("its host and port cannot be read")
-    host = _ascii_host(parts.group(1))
+    host = _ascii_host(parts[1])
     if isinstance(host, RefusedUrl):
         return host
     if scheme == "http" and not _is_loopback(host):
         return RefusedUrl("only https is allowed, and http to this machine")
-    return AllowedUrl(url, host, parts.group(1))
+    return AllowedUrl(url, host, parts[1])
 
 
 def bare_url(url: str) -> str:
-    """Return scheme, host, port and path of ``url``, because user, query and fragment may be
-    secret."""
+    """Return scheme, host, port and path of ``url``. The user, query and fragment may be secret."""
     try:
         parts = urlsplit(url)
         host, port = parts.hostname, parts.port
@@ -103,7 +102,7 @@ def bare_url(url: str) -> str:
         return _LEFT_OUT
     host = f"[{host}]" if ":" in host else host
     segments = (_LEFT_OUT if _OPAQUE.fullmatch(s) else s for s in parts.path.split("/"))
-    # Parameters of a segment (";jsessionid=...") may be as secret as a query.
+    # The parameters of a segment (";jsessionid=...") may be secret, too.
     path = "/".join(segment.partition(";")[0] for segment in segments)
     return f"{parts.scheme}://{host}{'' if port is None else f':{port}'}{path}"
 
@@ -118,7 +117,7 @@ def _wrong_scheme(url: str) -> str:
 
 
 def _ascii_host(written: str) -> str | RefusedUrl:
-    """Return the host in lower case and ASCII."""
+    """Return the host in lower case and ASCII, or why it is refused."""
     if not written:
         return RefusedUrl("it has no host")
     if written.startswith("["):
@@ -149,9 +148,10 @@ def _ascii_label(label: str) -> str | RefusedUrl:
     if not label:
         return RefusedUrl("its host has an empty part")
     if not label.isascii():
-        normal = unicodedata.normalize("NFKC", label).lower() == label
-        letters = all(c == "-" or unicodedata.category(c)[0] in "LMN" for c in label)
-        if not (normal and letters) or label.startswith("-") or label.endswith("-"):
+        is_normal = unicodedata.normalize("NFKC", label).lower() == label
+        # Letters, marks and numbers.
+        is_word = all(c == "-" or unicodedata.category(c)[0] in "LMN" for c in label)
+        if not (is_normal and is_word) or label.startswith("-") or label.endswith("-"):
             return RefusedUrl("its host is not written in the normal form of a host name")
         label = "xn--" + label.encode("punycode").decode("ascii")
     label = label.lower()

@@ -28,7 +28,7 @@
     └── RpcError                 raised by a request handler: the error to answer with
 
 `codex_acp.runtime.errors` has further classes for agents, below these. Each message says what
-happened and what to do next. This module imports no model.
+happened and what to do next. This module imports no generated class.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class UnknownOption(MisuseError, TypeError):
 
 
 class IncompleteTable(MisuseError):
-    """A table of methods lacks a row or has one too many; ``problems`` name the rows."""
+    """A table of methods lacks a row or has one too many; ``problems`` names the rows."""
 
     def __init__(self, table: str, problems: tuple[str, ...]) -> None:
         super().__init__(f"{table} does not match the schema: {'; '.join(problems)}")
@@ -75,7 +75,7 @@ class PeerError(CodexAcpError):
 class ErrorReply(PeerError):
     """The peer answered a request of ours with a JSON-RPC error.
 
-    ``code``, ``message`` and ``data`` come from the peer; ``method`` is the request it answered.
+    ``code``, ``message`` and ``data`` come from the peer; ``method`` is that of the request.
     """
 
     def __init__(self, method: str, code: int, message: str, data: object = None) -> None:
@@ -101,7 +101,7 @@ class ThreadOpenElsewhere(ErrorReply):
     """Another process has the thread open, and Codex lets one process write it.
 
     ``holder`` names the other process, ``pid`` is its id if known. ``busy``: the holder is a
-    process of this package, which would hand the thread over, but something runs in the thread.
+    process of this package and cannot hand the thread over yet, because something runs in it.
     """
 
     def __init__(
@@ -124,7 +124,7 @@ class ThreadOpenElsewhere(ErrorReply):
 
 
 class NotAnswered(PeerError):
-    """Codex did not answer ``method`` within ``seconds``; it may have carried the call out."""
+    """Codex did not answer ``method`` within ``seconds``, but may have carried the call out."""
 
     def __init__(self, method: str, seconds: float) -> None:
         super().__init__(
@@ -213,7 +213,7 @@ def signal_name(number: int) -> str:
 
 
 class LaunchError(CodexAcpError):
-    """The Codex binary could not be started."""
+    """A program could not be started: Codex, or another agent."""
 
 
 class CodexNotFound(LaunchError):
@@ -221,14 +221,13 @@ class CodexNotFound(LaunchError):
 
 
 class CodexNotExecutable(LaunchError):
-    """A Codex binary was named but the system refuses to run it."""
+    """A Codex binary was named, but the system refuses to run it."""
 
 
 class CodexTooOld(LaunchError):
     """Codex is older than this library can read.
 
-    ``version`` is that of Codex; ``oldest`` and ``newest`` are the versions of the range that was
-    checked.
+    ``version`` is Codex's; this library was checked with ``oldest`` to ``newest``.
     """
 
     def __init__(self, version: str, oldest: str, newest: str) -> None:
@@ -244,7 +243,7 @@ class CodexTooOld(LaunchError):
 class NotLoggedIn(CodexAcpError):
     """No turn was started: the model provider needs a login, and nobody is logged in to Codex.
 
-    Log in with `codex-acp-sdk login`, or with ``account_login_start`` of the client.
+    Log in with `codex-acp-sdk login`, or with the client's method ``account_login_start``.
     """
 
     def __init__(self) -> None:

@@ -16,8 +16,8 @@ tools.
             told = decline.told
     told.replies  # send these to Codex
 
-The bridge uses the agent's routing table, mapping and ledger. Every request gets exactly one reply;
-a reply accepts an action only if the client chose an option that was offered for this action. The
+The bridge uses the agent's routing table, mapping and ledger. Every request gets exactly one reply.
+A reply accepts an action only if the client chose an option that was offered for this action. The
 bridge does no IO, does not wait and uses no clock: the program reads and writes the messages.
 """
 

@@ -1,7 +1,7 @@
 """PURE: translate one session of Codex to ACP, and the client's answers to replies for Codex.
 
-Owns the open questions, and the order of updates and replies. `routing` decides what a request is
-and what may answer it, `mapping` how items are shown; only the ledger makes accepting replies.
+Owns the open questions, and the order of updates and replies. `routing` decides the route and the
+possible replies of a request. `mapping` renders items. Only the ledger makes accepting replies.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 
 
 class Reply(NamedTuple):
-    """The one reply to a request of Codex."""
+    """The reply to a request of Codex."""
 
     id: RequestId
     result: WireModel | RpcError
@@ -76,15 +76,15 @@ class RunningTurn(NamedTuple):
 
 @dataclass(frozen=True)
 class Told:
-    """Results of one message of Codex or of the client: what to send to both."""
+    """Results of one message of Codex or of the client: what to send to Codex and to the client."""
 
     session_id: str
     replies: tuple[Reply, ...] = ()
     """Replies for Codex."""
     settled: tuple[RequestId, ...] = ()
-    """Ids of the requests whose questions were settled without an answer: withdraw them."""
+    """Ids of requests whose questions are settled without an answer: withdraw these questions."""
     interrupts: tuple[RunningTurn, ...] = ()
-    """Turns to interrupt: Codex may take an acceptance for another action."""
+    """Turns to interrupt: Codex may apply an acceptance to another action."""
     end: PromptEnd | None = None
     """Answer to the prompt, if the turn of the session has ended."""
     _events: tuple[SessionEvent, ...] = ()
@@ -143,12 +143,11 @@ class Elicitation:
     told: Told
     """Updates to send before the question."""
     _route: routes.Elicitation
-    _name: str
-    """The ``elicitationId`` in ACP."""
+    _elicitation_id: str
 
     @property
     def message(self) -> str:
-        """Return the text of the question, which names who asks."""
+        """Return the text of the question. The text names the asking server or agent."""
         return str(self._params()["message"])
 
     def v1(self) -> v1.CreateElicitationRequest:
@@ -169,18 +168,20 @@ class Elicitation:
 
     def _params(self) -> dict[str, Any]:
         routed = self._route
-        child = routed.thread_id if routed.thread_id != routed.session_id else None
-        return create_request(routed.form_or_url, routed.session_id, self._name, child)
+        sub_agent = routed.thread_id if routed.thread_id != routed.session_id else None
+        return create_request(
+            routed.form_or_url, routed.session_id, self._elicitation_id, sub_agent
+        )
 
 
 @dataclass(frozen=True)
 class Decline:
-    """A request that nobody is asked about: Codex gets the refusal of its method."""
+    """A request that becomes no question: Codex gets the refusal of its method."""
 
     id: RequestId
     reason: str
     told: Told
-    """The reply, and a notice for the person if the request is the session's."""
+    """The reply to Codex and, for a request of this session, a notice for the person."""
 
 
 Route: TypeAlias = Approval | Elicitation | Decline
@@ -205,7 +206,7 @@ class _Results:
     replies: list[Reply] = field(default_factory=list)
     settled: list[RequestId] = field(default_factory=list)
     interrupts: list[RunningTurn] = field(default_factory=list)
-    end: Any = None
+    end: PromptEnd | None = None
 
 
 class Bridge:
@@ -213,10 +214,10 @@ class Bridge:
 
     ``client`` has the client's capabilities. ``roots`` are the session's directories. ``others``
     are the threads of other sessions on the same Codex. ``look`` returns where the paths of an
-    approval lead (`look_at` reads the disk); without it, links are not followed.
+    approval lead (`look_at` reads the disk). Without ``look``, links are not followed.
 
     Call `heard` with every notification of the connection, in order, and `asked` with every request
-    that the session `holds`.
+    for whose params `holds` returns True.
     """
 
     def __init__(
@@ -231,26 +232,26 @@ class Bridge:
         self.thread_id = thread_id
         self._client = ClientFeatures() if client is None else client
         self._look = look
-        self._opened = {} if look is None else look(roots)
-        """Where the session's directories led when it was opened."""
+        self._root_looks = {} if look is None else look(roots)
+        """Where the session's directories led when the session was opened."""
         self._items = Items(opened=frozenset({thread_id, *others}))
         self._ledger = Ledger()
         self._state = SessionState(features=self._client)
-        self._open: dict[Key, tuple[ServerRequest, Approval | Elicitation]] = {}
+        self._open_questions: dict[Key, tuple[ServerRequest, Approval | Elicitation]] = {}
         self._calls_of_items: dict[tuple[str, str], list[str]] = {}
-        """Thread and item → ids of accepted tool calls that the item's own call does not end."""
+        """Thread and item → ids of accepted tool calls that are not the item's own call."""
         self._cancelled: set[tuple[str, str]] = set()
-        """Thread and turn of cancelled prompts: their later requests are declined."""
-        self._elicitations = 0
-        """Number of elicitations so far, for their ids."""
+        """Thread and turn of cancelled prompts: later requests of these turns are declined."""
+        self._elicitation_count = 0
+        """Number of elicitations so far: the next number is in the next ``elicitationId``."""
 
     # Messages of Codex.
 
     def heard(self, method: str, params: JsonValue, now: float | None = None) -> Told:
-        """Take a notification of Codex. An unknown method has no result.
+        """Translate a notification of Codex. The result for an unknown method is empty.
 
-        ``now`` is the time in seconds, by which output that arrives too fast is held back; without
-        it, each notification counts as one second. Raises InvalidPayload if the params do not fit.
+        ``now`` is the time in seconds: output that arrives too fast is held back. Without ``now``,
+        each notification counts as one second. Raises InvalidPayload if the params do not fit.
         """
         self._state.now = self._state.now + 1 if now is None else now
         out = _Results()
@@ -258,17 +259,19 @@ class Bridge:
             return self._told(out)
         if method in WITHOUT_SECRETS:
             params = WITHOUT_SECRETS[method](params)
-        model, decoded = SERVER_NOTIFICATIONS[method].params, {} if params is None else params
-        if model is not None:
-            decoded = MODELS.decode(model, decoded, f"the params of {method}")
+        decoded = {} if params is None else params
+        params_class = SERVER_NOTIFICATIONS[method].params
+        if params_class is not None:
+            decoded = MODELS.decode(params_class, decoded, f"the params of {method}")
         event = notifications.NOTIFICATION_CLASSES[method](decoded)
         self._items.apply(event)
         self._fail_closed(self._ledger.reported(event), out)
+        # A notification without a thread is about the whole connection.
         if getattr(event.params, "thread_id", None) in (self.thread_id, None):
             self._show(event, out)
         match event:
             case notifications.ItemStartedEvent():
-                self._interrupt_reaching_turn(event, out)
+                self._interrupt_reach_elsewhere(event, out)
             case notifications.ItemCompletedEvent():
                 item = event.params.item
                 ended_well = getattr(item, "status", "completed") == "completed"
@@ -282,27 +285,28 @@ class Bridge:
         return self._told(out)
 
     def holds(self, params: JsonValue) -> bool:
-        """Return whether a request is from the session's thread or a sub-agent's."""
+        """Return whether ``params`` are of a request of the session's thread or a sub-agent's."""
         thread_id = value_at(params, "threadId") or value_at(params, "conversationId")
         return self.thread_id in (thread_id, *self._items.ancestors_of(str(thread_id)))
 
     def asked(self, request_id: RequestId, method: str, params: JsonValue) -> Route:
-        """Take a request of Codex. If Codex repeats an open request, returns its first value."""
+        """Make a question or a decline of a request of Codex. An open request that Codex repeats
+        has the same question."""
         info = SERVER_REQUESTS.get(method)
         try:
             if info is None or info.params is None:
                 problems = ("no schema that is known here has it",)
                 raise InvalidPayload(f"the request {method}", problems)
-            given = {} if params is None else params
-            decoded: Any = MODELS.decode_request(info.params, given, f"the params of {method}")
+            decoded: Any = {} if params is None else params
+            decoded = MODELS.decode_request(info.params, decoded, f"the params of {method}")
             request: ServerRequest = REQUEST_CLASSES[method](request_id, decoded)
         except InvalidPayload as error:
             reason = str(error)
             reply = Reply(request_id, refusals.refusal(method, params, reason))
             return Decline(request_id, reason, self._told(_Results(replies=[reply])))
         key = _key(request_id)
-        if key in self._open:
-            open_request, question = self._open[key]
+        if key in self._open_questions:
+            open_request, question = self._open_questions[key]
             if open_request == request:
                 return question
             out = _Results()
@@ -313,13 +317,14 @@ class Bridge:
         looks = self._look_at(classified) if isinstance(classified, ApprovalRequest) else {}
         context = routes.RoutingContext(self._items, self._client, {self.thread_id}, looks)
         routed = route(request, context)
-        if isinstance(routed, routes.Approval | routes.Elicitation) and (
-            (routed.thread_id, routed.turn_id) in self._cancelled
-        ):
-            reason = "the prompt was cancelled"
-            result = refusals.cancellation(method, request.params, reason)
-            return self._decline(request, reason, _Results(), result)
         match routed:
+            case routes.Approval() | routes.Elicitation() if (
+                routed.thread_id,
+                routed.turn_id,
+            ) in self._cancelled:
+                reason = "the prompt was cancelled"
+                result = refusals.cancellation(method, request.params, reason)
+                return self._decline(request, reason, _Results(), result)
             case routes.Approval():
                 return self._open_approval(key, routed)
             case routes.Elicitation():
@@ -335,7 +340,7 @@ class Bridge:
     # Messages of the client.
 
     def answered(self, question: Approval | Elicitation, response: Response) -> Told:
-        """Take the client's answer to a question. A settled question has no result.
+        """Translate the client's answer to a question. The result for a settled question is empty.
 
         An invalid answer, or an option that the question did not offer, accepts nothing.
         """
@@ -350,7 +355,7 @@ class Bridge:
         return self._settle_approval(question, _outcome(answer.get("outcome")))
 
     def failed(self, question: Approval | Elicitation, reason: str) -> Told:
-        """Decline a question that the client did not answer, because of an error, say."""
+        """Decline a question that the client did not answer, for example because of an error."""
         if not self._is_open(question):
             return self._told(_Results())
         if isinstance(question, Elicitation):
@@ -369,7 +374,7 @@ class Bridge:
         self._cancelled |= {(thread, turn) for thread, turn in turns if turn is not None}
         for settlement in self._ledger.turn_cancelled(frozenset(threads)):
             self._carry_out(settlement, out, cancelled=True)
-        for key in [*self._open]:
+        for key in [*self._open_questions]:
             self._withdraw(key, out)
         return self._told(out)
 
@@ -396,17 +401,17 @@ class Bridge:
         out.events += announce(self._state, routed.announcement)
         self._announce_waiting(out)
         approval = Approval(request.id, self._told(out), entry, question)
-        self._open[key] = (request, approval)
+        self._open_questions[key] = (request, approval)
         return approval
 
     def _open_elicitation(
         self, key: Key, routed: routes.Elicitation, request: ServerRequest
     ) -> Route:
-        self._elicitations += 1
+        self._elicitation_count += 1
         out = _Results()
         self._announce_waiting(out)
-        question = Elicitation(request.id, self._told(out), routed, f"e{self._elicitations}")
-        self._open[key] = (request, question)
+        question = Elicitation(request.id, self._told(out), routed, f"e{self._elicitation_count}")
+        self._open_questions[key] = (request, question)
         return question
 
     def _decline(
@@ -418,8 +423,9 @@ class Bridge:
         *,
         has_notice: bool = True,
     ) -> Decline:
-        """Make the decline of a request, whose reply is ``result`` or else the method's refusal."""
+        """Decline a request with the reply ``result``, or with the refusal of its method."""
         result = result or refusals.refusal(request.method, request.params, reason)
+        # An older question with the same id may just have got a reply: Codex expects one.
         out.replies = [r for r in out.replies if _key(r.id) != _key(request.id)]
         out.replies.append(Reply(request.id, result))
         if has_notice:
@@ -430,16 +436,16 @@ class Bridge:
         """Return where the paths of an approval lead."""
         paths = [*named_paths(approval)]
         looks = dict(self._look(paths)) if self._look is not None and paths else {}
-        for path in looks.keys() & self._opened.keys():
-            if looks[path].real == self._opened[path].real:  # the person opened it there
+        for path in looks.keys() & self._root_looks.keys():
+            if looks[path].real == self._root_looks[path].real:  # as when the person opened it
                 looks[path] = looks[path]._replace(named=looks[path].real)
         return looks
 
     # Settling questions.
 
     def _is_open(self, question: Approval | Elicitation) -> bool:
-        """Return whether ``question`` is open, and not a later question with its id."""
-        _, open_question = self._open.get(_key(question.id), (None, None))
+        """Return whether ``question`` itself is open, not just a later question with its id."""
+        _, open_question = self._open_questions.get(_key(question.id), (None, None))
         return open_question is question
 
     def _settle_approval(self, question: Approval, answer: Answer) -> Told:
@@ -460,7 +466,7 @@ class Bridge:
     def _settle_elicitation(
         self, question: Elicitation, reply: elicitations.ElicitationReply
     ) -> Told:
-        del self._open[_key(question.id)]
+        del self._open_questions[_key(question.id)]
         out = _Results(replies=[Reply(question.id, reply.result)])
         if reply.problem is not None:
             out.events.append(make_notice(f"An answer was not passed on: {reply.problem}."))
@@ -471,24 +477,24 @@ class Bridge:
         """Add the reply, the notice and the updates of a settled approval to the results."""
         entry = settlement.entry
         routed, accepted = entry.route, settlement.outcome == "accepted"
-        self._open.pop(entry.key, None)
+        self._open_questions.pop(entry.key, None)
         if settlement.reply is not None:
             out.replies.append(Reply(entry.key.id, settlement.reply.result))
         if settlement.withdraw:
             out.settled.append(entry.key.id)
         if settlement.failed_check is not None:
             out.events.append(make_notice(f"Not approved: {settlement.reason}."))
-        how = {"accepted": accepted, "cancelled": cancelled}
-        out.events += approval_settled(self._state, routed.shown.id, **how)
+        call_id = routed.shown.id
+        out.events += approval_settled(self._state, call_id, accepted=accepted, cancelled=cancelled)
         if accepted and ends_when_allowed(routed.approval):
-            out.events += call_ended(self._state, routed.shown.id, ended_well=True)
-        elif accepted and routed.shown.id != tool_call_id(routed.item_id):
+            out.events += call_ended(self._state, call_id, ended_well=True)
+        elif accepted and call_id != tool_call_id(routed.item_id):
             key = (routed.thread_id, routed.item_id)
-            self._calls_of_items.setdefault(key, []).append(routed.shown.id)
+            self._calls_of_items.setdefault(key, []).append(call_id)
         self._announce_running(out)
 
     def _fail_closed(self, failed: FailedClosed | None, out: _Results) -> None:
-        """Interrupt the turns of accepted approvals that are in doubt; settle the open ones."""
+        """Interrupt the turns of accepted approvals that are in doubt; settle open approvals."""
         if failed is None:
             return
         for entry in failed.accepted:
@@ -498,10 +504,10 @@ class Bridge:
             self._carry_out(settlement, out)
 
     def _withdraw(self, key: Key, out: _Results) -> None:
-        """Settle an elicitation without an answer. The ledger settles approvals."""
-        _, question = self._open[key]
+        """Settle a question without an answer if it is an elicitation: approvals have a ledger."""
+        _, question = self._open_questions[key]
         if isinstance(question, Elicitation):
-            del self._open[key]
+            del self._open_questions[key]
             out.replies.append(
                 Reply(key.id, elicitations.cancelled(question._route.form_or_url).result)
             )
@@ -509,10 +515,10 @@ class Bridge:
             self._announce_running(out)
 
     def _settle(self, key: Key, settlement: Settlement | None, out: _Results) -> None:
-        """Settle an approval as the ledger has, or else an open elicitation without an answer."""
+        """Carry out the ledger's settlement of an approval, or else withdraw an elicitation."""
         if settlement is not None:
             self._carry_out(settlement, out)
-        elif key in self._open:
+        elif key in self._open_questions:
             self._withdraw(key, out)
 
     # Turns and items.
@@ -531,13 +537,13 @@ class Bridge:
         elif isinstance(event, notifications.ErrorEvent) and not (
             event.params.will_retry or self._items.is_running(self.thread_id, event.params.turn_id)
         ):
-            out.end = failure(event.params.error)  # Codex never begins the turn
+            out.end = failure(event.params.error)  # this turn never begins
             out.events.append(StateChanged("idle", out.end))
 
-    def _interrupt_reaching_turn(
+    def _interrupt_reach_elsewhere(
         self, event: notifications.ItemStartedEvent, out: _Results
     ) -> None:
-        """Interrupt a turn whose model uses another session's rights (contract 3.9c)."""
+        """Interrupt a turn whose model would use another session's rights (contract 3.9c)."""
         thread_id = event.params.thread_id
         if self._items.root_of(thread_id) != self.thread_id:
             return
@@ -554,9 +560,10 @@ class Bridge:
     def _end_turn(self, thread_id: str, turn_id: str, out: _Results) -> None:
         for settlement in self._ledger.turn_ended(thread_id, turn_id):
             self._carry_out(settlement, out)
-        for item in [item for item in self._calls_of_items if item[0] == thread_id]:
-            self._end_item(item, out, ended_well=False)
-        for key, (_, question) in [*self._open.items()]:
+        for thread_and_item in [*self._calls_of_items]:
+            if thread_and_item[0] == thread_id:
+                self._end_item(thread_and_item, out, ended_well=False)
+        for key, (_, question) in [*self._open_questions.items()]:
             if isinstance(question, Elicitation):
                 routed = question._route
                 if (routed.thread_id, routed.turn_id) == (thread_id, turn_id):
@@ -566,16 +573,17 @@ class Bridge:
             out.events.append(StateChanged("idle", out.end))
 
     def _announce_waiting(self, out: _Results) -> None:
-        """Report that the session waits for a person, if this is the first open question."""
-        if not self._open:
+        """Report that the session waits for a person, unless it waits already."""
+        if not self._open_questions:
             out.events.append(StateChanged("requires_action"))
 
     def _announce_running(self, out: _Results) -> None:
-        if not self._open and self._items.running_turn(self.thread_id) is not None:
+        """Report that the session runs again, after its last open question."""
+        if not self._open_questions and self._items.running_turn(self.thread_id) is not None:
             out.events.append(StateChanged("running"))
 
     def _told(self, out: _Results) -> Told:
-        """Return the collected results as the program gets them."""
+        """Return the collected results for the program."""
         return Told(
             self.thread_id,
             tuple(out.replies),
@@ -588,12 +596,12 @@ class Bridge:
 
 
 def _key(request_id: RequestId) -> Key:
-    """Return the ledger's key of a request; a bridge has one connection, so one generation."""
+    """Return the ledger's key of a request. A bridge has one connection, so its generation is 1."""
     return Key(1, type(request_id).__name__, request_id)
 
 
 def _outcome(value: object) -> Answer:
-    """Return the outcome in a client's answer to a permission request; Failed if invalid."""
+    """Return the outcome in a client's answer to a permission request; Failed if it has none."""
     outcome = value if isinstance(value, dict) else {}
     option_id = outcome.get("optionId")
     match outcome.get("outcome"):
