@@ -1,7 +1,7 @@
-"""``codex-acp-sdk chat``: a conversation with any ACP agent, in the terminal.
+"""Hold a conversation with any ACP agent in the terminal: ``codex-acp-sdk chat``.
 
-Owns the loop over prompts, the session, chat's own slash commands, and reading what the person
-types. `codex_acp.cli.host` runs the agent.
+Owns the loop over prompts, chat's own slash commands, and reading what the person types.
+`codex_acp.cli.host` runs the agent.
 """
 
 from __future__ import annotations
@@ -61,22 +61,22 @@ if TYPE_CHECKING:
 
 NO_SESSION: Final = "there is no earlier session in this directory"
 LISTED: Final = 20
-"""Sessions that the person can choose from."""
+"""Most sessions that the person can choose from."""
 TITLE_LIMIT: Final = 60
 """Characters of a session's title, if the output is no terminal."""
 LEAST_TITLE: Final = 12
-"""Columns of a title, however narrow the terminal is."""
+"""Fewest columns of a title, however narrow the terminal is."""
 MAX_KEPT_UPDATES: Final = 256
-"""Updates that arrive while no prompt runs, and are shown after the next line is typed."""
+"""Most updates that are kept while no prompt runs, and shown after the person's next line."""
 REPLAYED: Final = 2_000
 """Characters of an earlier message that are shown when its session is resumed."""
 
 
 def chat(parsed: Namespace) -> int:
-    """Talk until the person leaves; return the exit code."""
+    """Run the command; return the exit code."""
     options = ChatOptions(**vars(parsed))
     try:
-        spec = replace(options.spec(), shared=True)
+        spec = replace(options.spec(), shared=True)  # the agent that lists sessions also opens one
         level = chosen_level(default=COMMANDS_LEVEL)
         if not options.list and not all(map(is_terminal, (sys.stdin, sys.stdout, sys.stderr))):
             raise MisuseError("chat needs a terminal; `codex-acp-sdk run` sends one prompt without")
@@ -111,6 +111,7 @@ class _Chat:
         """Whether a prompt runs; then `Host.send` shows the updates."""
 
     async def converse(self) -> int:
+        """List the sessions, or handle the person's lines until they leave."""
         if self._options.list:
             sessions = await self._list_sessions()
             if not sessions:
@@ -139,7 +140,7 @@ class _Chat:
             await session.aclose()
 
     async def _handle_line(self, text: str, session: Session) -> Session:
-        """Run a command or send a prompt; return the session, opened again if it was closed."""
+        """Run a command or send a prompt; return the session, which is opened again if closed."""
         try:
             if session.closed:
                 session = await self._open(session.session_id, or_new=True)
@@ -159,7 +160,7 @@ class _Chat:
         return session
 
     async def _open(self, session_id: str | None, *, or_new: bool = False) -> Session:
-        """Open a session; show which agent it has, and the last two messages of its history."""
+        """Open a session; show its agent and the last two messages of its history."""
         session = await self._host.open(session_id, or_new=or_new)
         self._screen.session(session)
         info = session.agent_info
@@ -171,21 +172,24 @@ class _Chat:
         )
         messages: list[tuple[str, str]] = []  # prefix and text
         for update in session.history:
-            if not isinstance(
-                update, UserMessageChunkSessionUpdate | AgentMessageChunkSessionUpdate
-            ):
-                continue
-            prefix = "> " if isinstance(update, UserMessageChunkSessionUpdate) else ""
+            match update:
+                case UserMessageChunkSessionUpdate():
+                    prefix = "> "
+                case AgentMessageChunkSessionUpdate():
+                    prefix = ""
+                case _:
+                    continue
             text = text_of(update.content)
-            if messages and messages[-1][0] == prefix:
+            if messages and messages[-1][0] == prefix:  # a further chunk of the same message
                 text = messages.pop()[1] + text
             messages.append((prefix, text))
         for prefix, text in messages[-2:]:
             self._screen.line(Line(shortened(text.strip(), REPLAYED), prefix, "dim"))
-        session.listen(self._on_update)
+        session.listen(self._keep_update)
         return session
 
-    def _on_update(self, update: Update) -> None:
+    def _keep_update(self, update: Update) -> None:
+        """Keep a message or notice that arrives while no prompt runs."""
         if not self._prompt_runs and isinstance(
             update, AgentMessageChunkSessionUpdate | NoticeSessionUpdate
         ):
@@ -198,7 +202,7 @@ class _Chat:
                 if update.title in self._shown_notices:
                     continue  # Codex sends some notices to each session
                 self._shown_notices.add(update.title)
-            self._screen.update(update, {})
+            self._screen.update(update, calls={})
 
     async def _list_sessions(self) -> list[SessionInfo]:
         with self._screen.working(f"starting {visible(self._spec.name)}"):
@@ -206,7 +210,7 @@ class _Chat:
         return sorted(sessions, key=lambda info: info.updated_at or "", reverse=True)
 
     async def _choose(self) -> str | None:
-        """Return the id of the latest session, or of the one that the person chooses; None if the
+        """Return the id of the latest session, or of a session that the person chooses. None: the
         directory has no session."""
         sessions = (await self._list_sessions())[:LISTED]
         if not sessions:
@@ -217,26 +221,27 @@ class _Chat:
         for number, info in enumerate(sessions, 1):
             self._screen.say(_session_line(info, sys.stderr, f"{number:3}) "))
         number = await self._input.number("Which one? [1] ", len(sessions))
-        self._host.handle_signals()
+        self._host.handle_signals()  # as in `converse`
         return sessions[number - 1].session_id
 
     def _resume_arguments(self, session: Session) -> str:
         """Return the arguments with which ``chat`` resumes the session."""
         options = self._options
-        which = [] if options.is_ours else ["--agent", options.agent]
+        words = [] if options.is_ours else ["--agent", options.agent]
         if options.command is not None:
-            which = ["--command", options.command]
+            words = ["--command", options.command]
         elif options.connect is not None:
-            which = ["--connect", bare_url(options.connect)]
+            words = ["--connect", bare_url(options.connect)]
             if options.token_file is not None:
-                which += ["--token-file", options.token_file]
+                words += ["--token-file", options.token_file]
         if options.codex is not None:
-            which += ["--codex", options.codex]
-        which += [word for each in options.trust for word in ("--trust", each)]
+            words += ["--codex", options.codex]
+        for trusted in options.trust:
+            words += ["--trust", trusted]
         if session.cwd != str(Path.cwd()):
-            which += ["--cwd", session.cwd]
-        # Not as a word of its own: an id that the agent begins with "-" would be an option.
-        return visible(shlex.join([*which, f"--resume={session.session_id}"]))
+            words += ["--cwd", session.cwd]
+        # In one word: an id that begins with "-" would be read as an option.
+        return visible(shlex.join([*words, f"--resume={session.session_id}"]))
 
 
 def _session_line(info: SessionInfo, stream: TextIO, prefix: str) -> str:
@@ -246,12 +251,13 @@ def _session_line(info: SessionInfo, stream: TextIO, prefix: str) -> str:
     title = visible(info.title or "(without a title)")
     if not is_terminal(stream):
         return prefix + shortened(title, TITLE_LIMIT)
+    # A column for the "…"; the last column stays free.
     room = max(LEAST_TITLE, size_of(stream).columns - 2 - len(prefix))
-    fits = clipped(title, room)
-    return prefix + fits + "…" * (fits != title)
+    shown = clipped(title, room)
+    return prefix + (shown if shown == title else f"{shown}…")
 
 
-# The slash commands of chat itself; others are the agent's, and sent as prompts.
+# The slash commands of chat itself. The agent's commands are sent as prompts.
 
 OURS: Final = {
     "help": "list the commands",
@@ -266,10 +272,11 @@ ALWAYS_OURS: Final = ("help", "exit", "quit")
 """Commands that stay chat's own even if the agent has commands with these names."""
 ON_OFF: Final = {"on": True, "true": True, "yes": True, "off": False, "false": False, "no": False}
 _NAME: Final = re.compile(r"[\w:-]+")
+"""A word that can be a command's name: a path has further slashes."""
 
 
 class Leave(Exception):
-    """The person leaves."""
+    """The person leaves the conversation."""
 
 
 class ChatCommands:
@@ -280,8 +287,8 @@ class ChatCommands:
         self._session = session
 
     async def run_if_ours(self, text: str) -> bool:
-        """Run a line that is a command of ours, and return whether it is. Raises Leave,
-        MisuseError, and the errors of setting an option."""
+        """Run a line if it is a command of chat; return whether it is. Raises Leave, MisuseError,
+        and the errors of setting an option."""
         words = text.split()
         if not words[0].startswith("/"):
             return False
@@ -290,7 +297,7 @@ class ChatCommands:
         if name in theirs and name not in ALWAYS_OURS:
             return False
         if name not in OURS:
-            # With a space before the slash, or for an agent without commands, it is a prompt.
+            # After a space, or for an agent without commands, the line is a prompt.
             if not (text.startswith("/") and theirs and _NAME.fullmatch(name)):
                 return False
             near = difflib.get_close_matches(name, [*OURS, *theirs], 1)
@@ -342,7 +349,7 @@ class ChatCommands:
 
 
 def _value_named(setting: Setting, word: str) -> str:
-    """Return the value whose id or name is ``word``. Raises MisuseError."""
+    """Return the choice's value if ``word`` is its value or name. Raises MisuseError."""
     for choice in setting.choices:
         if word.casefold() in (choice.value.casefold(), choice.name.casefold()):
             return choice.value
@@ -359,15 +366,15 @@ def _value_named(setting: Setting, word: str) -> str:
 
 PROMPT: Final = "> "
 MENU_ROWS: Final = 8
-"""Rows of the menu of completions."""
+"""Most rows of the menu of completions."""
 DESCRIPTION_LIMIT: Final = 60
 """Characters of a command's description in the menu."""
 HISTORY_LIMIT: Final = 1024 * 1024
-"""Bytes of the history file; a larger one is renamed to ``history.old``, and a new one begun."""
+"""Bytes of the history file, above which it is renamed to ``history.old``, and begun anew."""
 
 
 class ChatInput:
-    """Reads lines. The screen holds its output back meanwhile."""
+    """Reads the person's lines; meanwhile the screen holds its output back."""
 
     def __init__(self, screen: TextOutput) -> None:
         self._screen = screen
@@ -387,7 +394,7 @@ class ChatInput:
         self._session.app.before_render += self._fit_rows
 
     def _fit_rows(self, app: Application[str]) -> None:
-        """Reserve no more rows for the menu than the window has: prompt_toolkit would fail."""
+        """Reserve no more rows for the menu than the window has, else prompt_toolkit fails."""
         rows = app.output.get_size().rows
         self._session.reserve_space_for_menu = min(MENU_ROWS, rows)
 
@@ -398,7 +405,9 @@ class ChatInput:
         with self._screen.holding_back():
             while True:
                 try:
-                    return await self._session.prompt_async(PROMPT, completer=_Commands(session))
+                    return await self._session.prompt_async(
+                        PROMPT, completer=_CommandCompleter(session)
+                    )
                 except EOFError:
                     raise Leave from None
                 except KeyboardInterrupt:
@@ -418,11 +427,13 @@ class ChatInput:
                     raise Leave from None
                 if not text:
                     return 1
-                if text.isascii() and text.isdigit() and 1 <= int(text[:9]) <= most:
-                    return int(text)
+                digits = text.lstrip("0")
+                if digits in map(str, range(1, most + 1)):
+                    return int(digits)
                 self._screen.write_now(f"[a number from 1 to {most}]\n")
 
     def _open_history(self) -> History:
+        """Return the history file, or a history in memory if the file cannot be written."""
         state = os.environ.get("XDG_STATE_HOME") or "~/.local/state"
         try:
             path = Path(state).expanduser() / "codex-acp-sdk" / "history"
@@ -436,7 +447,7 @@ class ChatInput:
         return FileHistory(str(path))
 
 
-class _Commands(Completer):
+class _CommandCompleter(Completer):
     """Completes slash commands, and the values of chat's own commands."""
 
     def __init__(self, session: Session) -> None:
@@ -458,6 +469,7 @@ class _Commands(Completer):
                     yield Completion(value, -len(rest), display=visible(value))
             return
         theirs = {command.name: command.description for command in self._session.commands}
+        # As `ChatCommands` chooses between commands of one name.
         known = OURS | theirs | {name: OURS[name] for name in ALWAYS_OURS}
         for word, description in known.items():
             if word.startswith(name) and word.isprintable() and " " not in word:
@@ -470,8 +482,8 @@ class _Commands(Completer):
 
 
 def _output() -> Output:
-    """Return an output that never asks the terminal for the cursor's position: a late reply of the
-    terminal would be read as typed text."""
+    """Return an output that never asks the terminal for the cursor's position (CPR): a late reply
+    of the terminal would be read as typed text."""
     output = create_output(sys.stderr)
     if isinstance(output, Vt100_Output):
         output.enable_cpr = False

@@ -1,4 +1,4 @@
-"""The arguments of ``run``, ``chat``, ``fleet`` and ``doctor``, and their exit codes."""
+"""Define the arguments of ``run``, ``chat``, ``fleet`` and ``doctor``, and their exit codes."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from codex_acp.runtime import AgentSpec
 
 EXIT_NOBODY_ASKED: Final = 6
-"""Exit code: the stop reason is ``end_turn``, but a permission was rejected because there was no
-terminal to ask on."""
+"""Exit code for the stop reason ``end_turn`` if a permission was rejected because nobody could be
+asked."""
 EXIT_CODES: Final = {
     "end_turn": 0,
     "refusal": 3,
@@ -27,7 +27,7 @@ EXIT_CODES: Final = {
     "max_turn_requests": 5,
     "cancelled": 130,
 }
-"""Exit codes by stop reason."""
+"""Stop reason → exit code."""
 KINDS: Final = (
     "read", "edit", "delete", "move", "search", "execute", "think", "fetch", "switch_mode", "other",
 )  # fmt: skip
@@ -103,10 +103,10 @@ class AgentOptions:
             msg = f"there is no agent {self.agent!r}; known are {known}, any other has --command"
             raise MisuseError(msg)
         if self.trust or self.codex is not None:
-            binary = () if self.codex is None else ("--codex", self.codex)
-            return AgentSpec.codex(
-                *binary, *(word for each in self.trust for word in ("--trust", each))
-            )
+            words = [] if self.codex is None else ["--codex", self.codex]
+            for trusted in self.trust:
+                words += ["--trust", trusted]
+            return AgentSpec.codex(*words)
         return BUILT_IN[self.agent]
 
 
@@ -144,7 +144,7 @@ def prompt_text(argument: str) -> str:
 def add_agent_arguments(parser: argparse.ArgumentParser) -> None:
     which = parser.add_mutually_exclusive_group()
     which.add_argument(
-        "--agent", metavar="NAME", default=argparse.SUPPRESS,  # the default is `AgentOptions`'s
+        "--agent", metavar="NAME", default=argparse.SUPPRESS,  # `AgentOptions` has the default
         help="codex (default) or claude (by npx)",
     )  # fmt: skip
     which.add_argument(
@@ -190,8 +190,8 @@ def _kinds(text: str) -> tuple[str, ...]:
 
 
 def remote_token(file: str | None) -> str | None:
-    """Return the token from ``file``, or without a file from the environment variable. Remove the
-    variable in either case. Mask the token in what is logged or shown. Raises MisuseError."""
+    """Return the token in ``file``, or without a file that in the environment variable. Always
+    remove the variable, and mask the token in logs and output. Raises MisuseError."""
     from codex_acp.cli.process import take_token
     from codex_acp.transcript.secrets import remember_secrets
 

@@ -1,4 +1,4 @@
-"""``codex-acp-sdk fleet``: runs the tasks of a file, and shows outcomes.
+"""Run the tasks of a file, and show outcomes: ``codex-acp-sdk fleet``.
 
 Owns the exit codes, the output and the effect of Ctrl-C. `codex_acp.fleet` defines and runs tasks.
 """
@@ -60,7 +60,7 @@ if TYPE_CHECKING:
     from codex_acp.runtime import Form, FormAnswer, UrlAnswer, UrlRequest
 
 TABLE_SECONDS: Final = 0.5
-"""How often the table of running tasks is drawn."""
+"""Time between two drawings of the table of running tasks."""
 
 
 def run_or_show(options: Namespace) -> int:
@@ -78,7 +78,7 @@ def run_or_show(options: Namespace) -> int:
     screen = TextOutput(out, sys.stderr, guarded=asks)
     start_logging(level, screen.write_log)
     try:
-        with redirect_stdout(sys.stderr):  # for what Ray prints
+        with redirect_stdout(sys.stderr):  # Ray prints to stdout
             return run_loop(_Run(options, screen, out, asks=asks).main())
     except (MisuseError, TaskFileError, OutDirectoryError, EngineNotInstalled) as error:
         return failed("fleet", visible(str(error)))
@@ -94,21 +94,22 @@ class _Run:
         self._out = out
         self._screen = screen
         self._questions = FleetQuestions(screen, LineReader()) if asks else None
-        """Asks the person; None if no person can be asked, or no task may ask."""
+        """Asks the person; None if nobody can be asked, or no task may ask."""
         self._engine = self._make_engine()
         self._signal: int | None = None
         """Number of the signal that stopped the fleet."""
         self._table: LiveTable | None = None
-        """Shows the running tasks; None to write a line for each change of a task."""
+        """Shows the running tasks; None if each change of a task is written as a line."""
 
     async def main(self) -> int:
+        """Run the tasks; return the exit code."""
         options, loop = self._options, asyncio.get_running_loop()
         tasks = self._read_tasks()
         if options.policy != "ask" and all(task.policy in (None, deny_all) for task in tasks):
             self._questions = None
         if LiveLine.possible(sys.stderr) and not options.json and self._questions is None:
             self._table = LiveTable(sys.stderr)
-        self._progress = Progress(len(tasks), self._say)
+        self._progress = Progress(len(tasks), self._note_state)
         fleet_run = self._make_fleet().map(tasks)
         if isinstance(self._engine, LocalEngine):
             adopt_orphans(loop)
@@ -119,7 +120,7 @@ class _Run:
                     loop.add_signal_handler(number, self._signalled, number, fleet_run)
                 async for outcome in outcomes:
                     self._progress.ended(outcome)
-                    if not outcome.earlier:
+                    if not outcome.earlier:  # an earlier run has printed it
                         self._print(outcome)
             finally:
                 drawing.cancel()
@@ -185,11 +186,11 @@ class _Run:
         )  # fmt: skip
 
     def _note(self, text: str) -> None:
-        """Show a note to the person; with ``--json`` there is none."""
+        """Show a note to the person, unless ``--json`` was given."""
         if not self._options.json:
             self._screen.note(text)
 
-    def _say(self, task_id: str, state: str) -> None:
+    def _note_state(self, task_id: str, state: str) -> None:
         if self._table is None:  # else the table shows the state
             self._note(f"{visible(task_id)}: {state}")
 
@@ -273,6 +274,9 @@ def _left_state(history: History | None) -> str:
 SHOWN_TITLE: Final = 60
 """Characters of a tool call's title in the table."""
 NAME_COLUMNS: Final = 28
+"""Columns of a task's id in the table."""
+MESSAGE_LIMIT: Final = 300
+"""Characters of an outcome's message."""
 
 
 @dataclass(slots=True)
@@ -294,15 +298,18 @@ class Progress:
     say: Callable[[str, str], None]
     """Called with a task's id and a description of its new state."""
     rows: dict[str, _Row] = field(default_factory=dict)
+    """Id of a running task → its row."""
     completed: int = 0
     failed: int = 0
     earlier: int = 0
+    """Number of tasks that an earlier run has completed or failed."""
     tokens: int = 0
+    """Tokens of the tasks that have ended."""
 
     def apply(self, task_id: str, event: Mapping[str, Any]) -> None:
         """Apply an event to the row of its task."""
         kind = event.get("type")
-        if kind == "worker":
+        if kind == "worker":  # an attempt starts
             worker = visible(str(event["worker"]))
             self.rows[task_id] = _Row(time.monotonic())
             self._set_state(task_id, f"started on {worker}")
@@ -330,6 +337,7 @@ class Progress:
                 self._set_state(task_id, why)
 
     def ended(self, outcome: Outcome) -> None:
+        """Count a task that has ended."""
         self.rows.pop(outcome.id, None)
         self.earlier += outcome.earlier
         self.completed += outcome.ok
@@ -337,11 +345,11 @@ class Progress:
         self.tokens += outcome.usage.total
 
     def summary(self) -> str:
-        left = self.total - self.completed - self.failed
         running = len(self.rows)
+        to_come = self.total - self.completed - self.failed - running
         tokens = self.tokens + sum(row.tokens for row in self.rows.values())
         parts = [f"{self.completed} of {self.total} completed", f"{self.failed} failed"]
-        parts += [f"{running} running", f"{left - running} to come", f"{tokens} tokens"]
+        parts += [f"{running} running", f"{to_come} to come", f"{tokens} tokens"]
         return ", ".join(parts) + (f" ({self.earlier} before)" if self.earlier else "")
 
     def _set_state(self, task_id: str, state: str) -> None:
@@ -360,7 +368,7 @@ def outcome_line(outcome: Outcome) -> str:
     message = outcome.changes_note if outcome.ok else outcome.message
     more = ""
     if message and message != NOT_A_REPOSITORY:
-        more = f": {shortened(visible(' '.join(message.split())), 300)}"
+        more = f": {shortened(visible(' '.join(message.split())), MESSAGE_LIMIT)}"
     return f"{visible(outcome.id)}: {outcome.status}{reason} ({', '.join(facts)}){more}"
 
 
@@ -369,7 +377,7 @@ def _outcome_rows(outcome: Outcome, out: TextIO) -> str:
 
 
 class LiveTable:
-    """Draws the running tasks below the printed outcomes, again and again."""
+    """Draws the running tasks below the printed outcomes."""
 
     def __init__(self, terminal: TextIO) -> None:
         self._terminal = terminal
@@ -382,7 +390,7 @@ class LiveTable:
         width = max(size.columns - 1, 20)
         lines = [progress.summary()]
         if not last:
-            room = max(size.lines - 3, 1)
+            room = max(size.lines - 3, 1)  # a table higher than the terminal could not be wiped
             lines += [_row_text(name, row, now) for name, row in list(progress.rows.items())[:room]]
         self._wipe()
         self._terminal.write("".join(f"{clipped(line, width)}\n" for line in lines))
@@ -396,7 +404,7 @@ class LiveTable:
         stream.flush()
 
     def _wipe(self) -> None:
-        if self._drawn:
+        if self._drawn:  # go up to the table's first row, and erase to the end of the screen
             self._terminal.write(f"\x1b[{self._drawn}A\x1b[J")
         self._drawn = 0
 
@@ -406,44 +414,47 @@ def _row_text(task_id: str, row: _Row, now: float) -> str:
     return f"  {name:{NAME_COLUMNS}} {now - row.since:6.0f} s {row.tokens:8}  {row.state}"
 
 
-# The questions of all tasks, asked in one terminal one at a time.
+# The questions of all tasks: one terminal asks one question at a time.
 
 SHOWN_ID: Final = 40
 """Characters of a task's id in a question."""
+SHOWN_WAITING: Final = 5
+"""Most waiting tasks that a question names."""
 
 
 class FleetQuestions:
-    """Asks each question with the names of its task and of the tasks whose questions wait."""
+    """Asks the questions; each names its task, and the tasks whose questions wait."""
 
     def __init__(self, screen: TextOutput, reader: LineReader) -> None:
         self._questions = Questions(screen, reader, "")
         self._one_at_a_time = asyncio.Lock()
         self._waiting: list[str] = []
-        """Names of the tasks whose questions are open or wait."""
+        """Name of the task of each open or waiting question."""
 
     async def permission(self, permission: TaskPermission) -> PermissionOption | None:
         """Ask for a permission; return the option that the person chose, None to reject."""
-        async with self._turn(permission.task_id) as questions:
+        async with self._asking_for(permission.task_id) as questions:
             return await questions.permission(permission)
 
     async def form(self, task_id: str, form: Form) -> FormAnswer:
-        async with self._turn(task_id) as questions:
+        async with self._asking_for(task_id) as questions:
             return await questions.form(form)
 
     async def url(self, task_id: str, request: UrlRequest) -> UrlAnswer:
-        async with self._turn(task_id) as questions:
+        async with self._asking_for(task_id) as questions:
             return await questions.url(request)
 
     @asynccontextmanager
-    async def _turn(self, task_id: str) -> AsyncIterator[Questions]:
-        """Wait for the turn of a task's question; name the task, and those that wait, in it."""
+    async def _asking_for(self, task_id: str) -> AsyncIterator[Questions]:
+        """Wait until no other question is open; name this task and the waiting ones."""
         name = shortened(visible(task_id), SHOWN_ID)
         self._waiting.append(name)
         try:
             async with self._one_at_a_time:
                 others = list(self._waiting)
                 others.remove(name)
-                more = f" ({len(others)} more wait: {', '.join(others[:5])})" if others else ""
+                names = ", ".join(others[:SHOWN_WAITING])
+                more = f" ({len(others)} more wait: {names})" if others else ""
                 self._questions.agent = f"task {name}{more}"
                 yield self._questions
         finally:

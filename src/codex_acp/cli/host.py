@@ -1,7 +1,7 @@
-"""Runs the agent of ``codex-acp-sdk run``, ``chat`` and ``demo``, and the prompt of ``run``.
+"""Run the agent of ``codex-acp-sdk run``, ``chat`` and ``demo``, and the prompt of ``run``.
 
-Owns answering the agent's questions, the login in the terminal, the effect of signals, and the exit
-code of ``run``.
+Owns the answers to the agent's questions, the login in the terminal, the effect of signals, and the
+exit code of ``run``.
 """
 
 from __future__ import annotations
@@ -57,9 +57,9 @@ if TYPE_CHECKING:
     )
 
 NAME_LIMIT: Final = 40
-"""Characters of an agent's name."""
+"""Characters of an agent's name that are shown."""
 LOGIN_SECONDS: Final = 0.5
-"""Seconds for the end of a login after SIGTERM, and again after SIGKILL."""
+"""Time for the login process to end after SIGTERM, and again after SIGKILL."""
 SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -72,13 +72,13 @@ class Host:
         spec: AgentSpec,
         screen: TextOutput,
         questions: Questions | None = None,
-        json: JsonOutput | None = None,
+        json_output: JsonOutput | None = None,
     ) -> None:
         self._options = options
         self._spec = spec
         self._screen = screen
         self._questions = questions
-        self._json = json
+        self._json_output = json_output
         self._agent_name = spec.name
         """Name of the agent in error messages."""
         self._prompt: Prompt | None = None
@@ -112,7 +112,7 @@ class Host:
         except asyncio.CancelledError:
             if self._signal is None:
                 raise
-            drop_rest()  # its reader has stopped
+            drop_rest()  # the program that reads the output may have stopped
             return SIGNALLED + self._signal
         except CodexAcpError as error:
             try:
@@ -138,10 +138,11 @@ class Host:
         try:
             for name, setting in settings_of(session).items():
                 value: str | None = getattr(self._options, name)
-                if value is not None and not setting:
+                if value is None:
+                    continue
+                if not setting:  # the agent does not offer it
                     raise OptionNotOffered(session.agent, f"--{name}")
-                if value is not None:
-                    await setting.set(value)
+                await setting.set(value)
         except BaseException:
             await session.aclose()
             raise
@@ -149,7 +150,7 @@ class Host:
 
     async def send(self, session: Session, text: str) -> PromptResult:
         """Send a prompt, and show its updates and its result. Ctrl-C cancels it."""
-        output = self._json or self._screen
+        output = self._json_output or self._screen
         self._signal = None
         with self._screen.working("working"):
             async with session.prompt(text) as prompt:
@@ -165,8 +166,8 @@ class Host:
         return result
 
     def show_error(self, error: Exception) -> None:
-        if self._json is not None:
-            self._json.error(error)
+        if self._json_output is not None:
+            self._json_output.error(error)
         else:
             self._screen.error(describe_error(error, self._agent_name, ours=self._options.is_ours))
 
@@ -177,14 +178,14 @@ class Host:
             )
         info = session.agent_info
         if self._options.command is not None and info is not None:
-            # The agent's own name instead of its command's.
+            # The agent's own name says more than its command.
             self._agent_name = shortened(info.title or info.name, NAME_LIMIT) or self._spec.name
             if self._questions is not None:
                 self._questions.agent = self._agent_name
         return session
 
     async def _log_in(self) -> bool:
-        """Offer a login to the person; return whether they logged in."""
+        """Offer a login to the person; return whether the login succeeded."""
         if self._questions is None or not self._options.is_ours:
             return False
         if not await self._questions.ask_to_agree(f"Codex is not logged in. Run `{LOG_IN}` now?"):
@@ -201,7 +202,8 @@ class Host:
         reject_all(permission)
 
     def _with_answers_shown(self, policy: PermissionPolicy) -> PermissionPolicy:
-        """Wrap the policy so that answers are shown that no person gave."""
+        """Wrap the policy: show each answer that no person gave, and tell the screen which calls
+        are rejected."""
 
         async def decide(permission: Permission) -> str | None:
             call_id = permission.tool_call.tool_call_id
@@ -211,11 +213,13 @@ class Host:
             except asyncio.CancelledError:  # the question was withdrawn
                 self._screen.note_rejected(call_id)
                 raise
-            await until_written()
+            await until_written()  # an answer that cannot be reported is not given
             allowed = permission.kind in self._options.allow
             by = f"--allow {permission.kind}" if allowed else None
-            if self._json is not None:
-                self._json.permission(permission, None if option is None else option.option_id, by)
+            if self._json_output is not None:
+                self._json_output.permission(
+                    permission, None if option is None else option.option_id, by
+                )
             elif self._questions is None or allowed:
                 title = visible(permission.tool_call.title or call_id)
                 chosen = "rejected, since nobody can be asked"
@@ -229,12 +233,12 @@ class Host:
         return decide
 
     def _signalled(self, number: int) -> None:
-        first = self._signal is None
+        is_first = self._signal is None
         self._signal = number
-        if number == signal.SIGINT and first and self._prompt is not None:
+        if number == signal.SIGINT and is_first and self._prompt is not None:
             self._prompt.cancel()
             self._screen.note_cancel()
-            if self._json is None:
+            if self._json_output is None:
                 self._screen.note("cancelling; Ctrl-C again ends the agent at once")
             return
         self.runtime.kill()
@@ -243,16 +247,16 @@ class Host:
 
 
 async def _end_login(login: asyncio.subprocess.Process) -> None:
-    """End a login alone, by SIGTERM, then SIGKILL: the browser that it has opened stays."""
-    for end in (login.terminate, login.kill):
+    """End the login process by SIGTERM, then SIGKILL, but not the browser that it has opened."""
+    for send_signal in (login.terminate, login.kill):
         if login.returncode is None:
-            end()
+            send_signal()
             with suppress(TimeoutError):
                 await asyncio.wait_for(login.wait(), LOGIN_SECONDS)
 
 
 def settings_of(session: Session) -> dict[str, Setting]:
-    """Return the settings that the commands can set, by their words on the command line."""
+    """Return the settings that the commands can set, by the names of their options."""
     options = session.options
     return {"model": options.model, "mode": options.mode, "effort": options.thought_level}
 
@@ -278,14 +282,14 @@ def run(parsed: Namespace) -> int:
     )
     start_logging(level, screen.write_log)
     questions = Questions(screen, LineReader(), spec.name) if asks else None
-    json = JsonOutput(out) if options.json else None
+    json_output = JsonOutput(out) if options.json else None
 
     async def main() -> int:
-        host = Host(options, spec, screen, questions, json)
+        host = Host(options, spec, screen, questions, json_output)
 
         async def converse() -> int:
             async with await host.open(options.session) as session:
-                (json or screen).session(session)
+                (json_output or screen).session(session)
                 code = EXIT_CODES[(await host.send(session, text)).stop_reason]
             return EXIT_NOBODY_ASKED if code == 0 and host.refused else code
 

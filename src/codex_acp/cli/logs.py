@@ -1,7 +1,6 @@
-"""The level of the command's log, and its destination: stderr or a file, never stdout.
+"""Choose the level of the command's log, and its destination: stderr or a file, never stdout.
 
-Loaded before Codex is spawned, so it imports little until `start_logging`. Must not know what is
-logged.
+Loaded before Codex is spawned, so this module imports little until `start_logging`.
 """
 
 from __future__ import annotations
@@ -16,15 +15,16 @@ if TYPE_CHECKING:
 
 LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 DEFAULT_LEVEL = "WARNING"
-"""Level by default: an editor keeps the agent's stderr, so only problems belong there."""
+"""Default level of ``serve``: an editor keeps the agent's stderr, so only problems belong there."""
 COMMANDS_LEVEL = "ERROR"
-"""Level by default of the commands that show errors themselves."""
+"""Default level of the commands that a person runs: they show problems themselves."""
 LEVEL_VARIABLE = "CODEX_ACP_LOG"
 """Environment variable for the level; ``--log-level`` overrides it."""
 
 
 def chosen_level(option: str | None = None, default: str = DEFAULT_LEVEL) -> str:
-    """Return the level of the option, else of the variable, else ``default``. Raises ValueError."""
+    """Return the level in the option, else in `LEVEL_VARIABLE`, else ``default``. Raises
+    ValueError."""
     source, text = "--log-level", option
     if text is None:
         source, text = LEVEL_VARIABLE, os.environ.get(LEVEL_VARIABLE) or default
@@ -35,7 +35,8 @@ def chosen_level(option: str | None = None, default: str = DEFAULT_LEVEL) -> str
 
 
 def open_log(path: str) -> int:
-    """Open the ``--log-file`` for appending; only its owner can read it. Raises ValueError."""
+    """Return a descriptor that appends to the ``--log-file``, which only its owner can read. Raises
+    ValueError."""
     from codex_acp._files import open_private
 
     try:
@@ -51,7 +52,7 @@ def start_logging(
     """Log this library from ``level`` on, and other modules from WARNING on.
 
     ``to`` is the descriptor of the file ``path``, a function that shows a line, or None for stderr.
-    Lines that cannot be written are dropped and counted; secrets are masked.
+    Lines that cannot be written are dropped and counted. Secrets are masked.
     """
     import logging
 

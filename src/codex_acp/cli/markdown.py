@@ -1,8 +1,7 @@
 """PURE: lay out an agent's Markdown as rows of a terminal, block by block as the text arrives.
 
 Rich makes the layout. No control character of the agent reaches the terminal: entities and HTML are
-shown as they were written, and control characters are shown as codes before and after Rich. Must
-not know where the rows go.
+shown as they were written, and control characters become codes before and after Rich.
 """
 
 from __future__ import annotations
@@ -33,13 +32,15 @@ if TYPE_CHECKING:
 BLOCK_LIMIT: Final = 8 * 1024
 """Characters of a block; a longer block, and the text after it, are shown without a layout."""
 CELL_LIMIT: Final = 2_000
-"""Cells of the tables in a text, above which the text is shown without a layout: the parser adds
-the cells that are missing in a row."""
+"""Cells of tables, above which a text is shown without a layout: the parser adds the cells that are
+missing in a row."""
 BRACKET_LIMIT: Final = 500
-"""Opening brackets in a text, above which it is shown without a layout: the parser searches the
-rest of the text for the end of each."""
+"""Opening brackets, above which a text is shown without a layout: for the end of each, the parser
+searches the rest of the text."""
 PARSE_LIMIT: Final = 4 * BLOCK_LIMIT
-"""Characters that blank lines let one block parse again; afterwards only its growth does."""
+"""Characters parsed without a new block, above which a blank line causes no further parse."""
+GROWTH: Final = 5 / 4
+"""An unfinished block is parsed at a line end when it has grown by this factor."""
 TAIL: Final = 60
 """Characters of an unfinished block that the live line shows."""
 _PARSER: Final = (
@@ -66,8 +67,8 @@ class MarkdownText:
         self._has_rows = False
         self._parsed = 0
         """Characters parsed since a block was shown."""
-        self._due = 0
-        """Length of the pending text at which a line end lets it be parsed, blank line or not."""
+        self._next_parse = 0
+        """Length of the pending text from which on a line end causes a parse."""
 
     @property
     def tail(self) -> str:
@@ -75,8 +76,8 @@ class MarkdownText:
         return " ".join(self._pending[-TAIL:].split())
 
     def add(self, text: str, columns: int, *, coloured: bool) -> str:
-        """Add a piece of text; return the rows of the blocks that it completes."""
-        size = BLOCK_LIMIT // 4
+        """Add a piece of text; return the rows of the blocks that are complete now."""
+        size = BLOCK_LIMIT // 4  # so that a long text is parsed before it passes the limit
         pieces = (text[at : at + size] for at in range(0, len(text), size))
         return "".join(self._add(piece, columns, coloured=coloured) for piece in pieces)
 
@@ -84,16 +85,16 @@ class MarkdownText:
         self._pending += text
         shown = ""
         has_blank_line = "\n\n" in self._pending[-len(text) - 1 :] and self._parsed < PARSE_LIMIT
-        is_due = "\n" in text and len(self._pending) >= self._due
-        if (has_blank_line or is_due) and not self._without_layout:
+        has_grown = "\n" in text and len(self._pending) >= self._next_parse
+        if (has_blank_line or has_grown) and not self._without_layout:
             if _is_costly(self._pending):
                 self._without_layout = True
             else:
                 end = _end_of_blocks(self._pending)
                 self._parsed = 0 if end else self._parsed + len(self._pending)
-                whole, self._pending = self._pending[:end], self._pending[end:]
-                self._due = len(self._pending) * 5 // 4
-                shown = self._rendered(whole, columns, coloured=coloured)
+                blocks, self._pending = self._pending[:end], self._pending[end:]
+                self._next_parse = int(len(self._pending) * GROWTH)
+                shown = self._laid_out(blocks, columns, coloured=coloured)
         if len(self._pending) > BLOCK_LIMIT or self._without_layout:
             self._without_layout = True
             shown += visible_controls(self._pending)
@@ -103,9 +104,10 @@ class MarkdownText:
     def rest(self, columns: int, *, coloured: bool) -> str:
         """Return the rows of the pending text, at the message's end or before a question."""
         text, self._pending = self._pending, ""
-        return self._rendered(text, columns, coloured=coloured)
+        return self._laid_out(text, columns, coloured=coloured)
 
-    def _rendered(self, text: str, columns: int, *, coloured: bool) -> str:
+    def _laid_out(self, text: str, columns: int, *, coloured: bool) -> str:
+        """Return the rows of blocks, after an empty row if there are rows above them."""
         if not text.strip():
             return ""
         gap, self._has_rows = "\n" if self._has_rows else "", True
@@ -113,8 +115,8 @@ class MarkdownText:
 
 
 def rendered(text: str, columns: int, *, coloured: bool) -> str:
-    """Return Markdown as rows of at most ``columns``, each with its line end; without a layout if
-    the layout would lose characters or have too many cells."""
+    """Return Markdown as rows of at most ``columns``, each with its line end. Text is returned as
+    written if the layout would lose characters, or is costly."""
     text = visible_controls(text)
     as_written = text.rstrip("\n") + "\n"
     if _is_costly(text):
@@ -136,7 +138,7 @@ def rendered(text: str, columns: int, *, coloured: bool) -> str:
 
 
 def _is_costly(text: str) -> bool:
-    """Return whether ``text`` may have more cells of tables, or brackets, than their limits."""
+    """Return whether ``text`` may have more table cells or brackets than the limits allow."""
     cells = 0
     for lines in text.split("\n\n"):
         columns = max((row.count("|") + 1 for row in _DELIMITER_ROW.findall(lines)), default=0)
@@ -145,8 +147,8 @@ def _is_costly(text: str) -> bool:
 
 
 def _is_complete(shown: str, text: str, parsed: Sequence[Token]) -> bool:
-    """Return whether the parser left only signs of ``text`` out, and the layout nothing of what the
-    parser read. Only a table may change the order: it breaks the cells of a row into lines."""
+    """Return whether the parser left out nothing of ``text`` but signs, and the layout nothing of
+    the parsed text. A table may change the order: it breaks the cells of a row into lines."""
     read = "".join(char for part in _texts(parsed) for char in part if not char.isspace())
     words = (char for char in text if not char.isspace() and char not in _SIGNS)
     if any(token.type == "table_open" for token in parsed):
@@ -161,7 +163,7 @@ def _in_order(parts: Iterable[str], whole: str) -> bool:
 
 
 def _texts(tokens: Iterable[Token]) -> Iterator[str]:
-    """Yield the texts, numbers, languages and links that the person must see."""
+    """Yield what the person must see: texts, numbers of lists, languages of code, and links."""
     link = ""
     for token in tokens:
         if token.type in ("list_item_open", "fence"):
@@ -192,7 +194,7 @@ def _row(line: Iterable[Segment], *, coloured: bool) -> str:
 
 
 def _end_of_blocks(text: str) -> int:
-    """Return the end of those blocks of ``text`` that no further text can change."""
+    """Return the index in ``text`` at which the blocks end that no further text can change."""
     blocks = [token for token in _PARSER.parse(text) if token.level == 0 and token.map]
     if not blocks:
         return 0
@@ -238,6 +240,8 @@ class _Table(TableElement):
 
 
 class _Page(Markdown):
+    """A text with the parser and the elements of this module."""
+
     elements: ClassVar[dict[str, type[MarkdownElement]]] = {
         **Markdown.elements,
         "heading_open": _Heading,

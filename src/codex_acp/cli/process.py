@@ -30,8 +30,8 @@ def complain(message: str) -> None:
 
 
 def stderr() -> int:
-    """Return the descriptor of stderr; -1 if the process was started without stderr, since 2 may be
-    another file then. For `os.write`: a write that blocks in ``sys.stderr`` keeps its lock."""
+    """Return the descriptor of stderr for `os.write`: a write that blocks in ``sys.stderr`` keeps
+    its lock. -1: the process was started without stderr, and 2 may be another file."""
     return 2 if sys.stderr is not None else -1
 
 
@@ -62,12 +62,10 @@ def open_missing_streams() -> None:
 # Variables that only this command may read. Child processes inherit the environment, and
 # ``/proc/PID/environ`` shows the environment of the start, with variables that were unset since.
 
-_hidden_token: list[str] = []
-"""The token that clients must send (`TOKEN_VARIABLE`), until a command takes it."""
-
-
 TOKEN_VARIABLE = "CODEX_ACP_TOKEN"
-"""The environment variable with the one token of all clients."""
+"""The environment variable with the one token that all clients send."""
+_hidden_token: list[str] = []
+"""The token, until a command takes it."""
 
 
 def take_variables(*names: str) -> list[str]:
@@ -92,7 +90,7 @@ def hide_token() -> None:
 
 
 def take_token() -> str | None:
-    """Return the token of clients that the environment had; None if it had none, or was taken."""
+    """Return the clients' token from the environment; None if there was none, or it was taken."""
     if TOKEN_VARIABLE in os.environ:
         hide_token()
     return _hidden_token.pop() if _hidden_token else None

@@ -1,7 +1,7 @@
 """Ask the agent's questions in a terminal: permissions, forms and pages.
 
-Owns the dialogue. Only the key of a choice chooses it, Enter and Ctrl-D reject, and after any other
-line the question is repeated. Must not know where a question comes from.
+Owns the dialogue. Only a choice's key chooses it; Enter and Ctrl-D reject; after any other line the
+question is asked again. Must not know where a question comes from.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from codex_acp.runtime import Form, FormAnswer, Permission, UrlAnswer, UrlRequest
 
 KEY_LETTERS: Final = "bcdfghjkmnpqrstvwxz"
-"""Letters of a question's keys: no vowels, so no words, and none that looks like a digit."""
+"""Letters of a question's keys: no vowels, so no words, and no letter that looks like a digit."""
 KEY_LENGTH: Final = 2
 """Number of random letters in a key."""
 _NOT_NOW: Final = "Enter: not now"
@@ -47,14 +47,14 @@ _WHY_KEYS: Final = Line(
     "  ",
     "yellow",
 )
-_SHORT_ANSWERS: Final = frozenset("ynaq") | {"yes", "no", "ok"} | frozenset("123456789")
+_SHORT_ANSWERS: Final = frozenset(("yes", "no", "ok", *"ynaq", *"123456789"))
 """Answers that other programs expect."""
 _TOO_LONG: Final = Line("Too long to be shown whole, so it can only be rejected.", "  ", "yellow")
 _TOO_SMALL: Final = f"Too small: a question needs {LEAST_COLUMNS} columns and {LEAST_ROWS} rows."
 _MOST_REJECTING: Final = 5
-"""Choices of a question that is too long to show: an agent may have sent any number."""
+"""Most choices of a question that is too long to show: an agent can send any number."""
 TOGETHER_SECONDS: Final = 0.05
-"""Time before a question is shown, in which earlier text and further questions arrive."""
+"""Time for earlier text and further questions to arrive before a question is shown."""
 KIND_WORDS: Final = {
     "allow_once": "allow once",
     "allow_always": "allow always",
@@ -66,11 +66,11 @@ REJECTING: Final = ("reject_once", "reject_always")
 
 
 class FieldSkipped(Exception):
-    """The person left a field of a form out."""
+    """The person skipped a field of a form."""
 
 
 class FormLeft(Exception):
-    """The person left a form, or a field cannot be shown whole."""
+    """The person left the form, or a field cannot be shown whole."""
 
 
 class _Choice(NamedTuple):
@@ -87,11 +87,10 @@ class Questions:
     """Asks one question at a time, even if the agent asks several at once.
 
     While a question is open, no other output is written. The person can answer only after the whole
-    question was on the screen. The keys of its choices begin with random letters, so that neither
-    text typed before, nor an answer that a forged question asks for, can choose.
+    question was on the screen. The keys of the choices begin with random letters. So neither text
+    typed before, nor an answer that a forged question asks for, is a key.
 
-    ``alone`` is a context that is entered while a question is open; other readers of the terminal
-    pause in it.
+    ``alone`` makes a context for each open question, in which other readers of the terminal pause.
     """
 
     def __init__(
@@ -132,9 +131,11 @@ class Questions:
         schema = form.requested_schema
         async with self._open():
             choices = [_Choice("answer it", rejects=False), _DECLINE]
-            answer = await self._choose(lambda: self._overview(form), choices, _NOT_NOW)
-            if answer != 0:
-                return "cancel" if answer is None else "decline"
+            chosen = await self._choose(lambda: self._overview(form), choices, _NOT_NOW)
+            if chosen is None:
+                return "cancel"
+            if choices[chosen] is _DECLINE:
+                return "decline"
             content: dict[str, types.ElicitationContentValue] = {}
             for name, field in schema.properties.items():
                 try:
@@ -143,15 +144,15 @@ class Questions:
                     return "cancel"
                 except FieldSkipped:
                     continue
-            answer = await self._choose(
+            chosen = await self._choose(
                 lambda: _filled_in(schema, content), [_Choice("send it", rejects=False)], _NOT_NOW
             )
-        return "cancel" if answer is None else content
+        return "cancel" if chosen is None else content
 
     async def url(self, request: UrlRequest) -> UrlAnswer:
         """Ask whether the person agrees to open a page; does not open it."""
         page = allowed_url(request.url)
-        if isinstance(page, RefusedUrl):  # the runtime has already declined it
+        if isinstance(page, RefusedUrl):  # the runtime has already declined this URL
             return "decline"
         host = page.host
         if page.host != page.host_as_written.lower():
@@ -163,25 +164,29 @@ class Questions:
         ]
         async with self._open():
             choices = [_Choice("open it", rejects=False), _DECLINE]
-            answer = await self._choose(lambda: lines, choices, _NOT_NOW)
-        return "cancel" if answer is None else ("accept", "decline")[answer]
+            chosen = await self._choose(lambda: lines, choices, _NOT_NOW)
+        if chosen is None:
+            return "cancel"
+        return "decline" if choices[chosen] is _DECLINE else "accept"
 
     async def ask_to_agree(self, question: str) -> bool:
-        """Ask a yes-or-no question of ours; return whether the person agrees. Enter agrees."""
+        """Ask a yes-or-no question of this program; return whether the person agrees. Enter agrees,
+        Ctrl-D does not."""
         async with self._open():
             while True:
                 try:
                     answer = await self._ask(f"{question} [Y/n] ")
                 except Redraw:
                     continue
-                yes = {"": True, "y": True, "yes": True, "n": False, "no": False, None: False}
-                word = None if answer is None else answer.strip().lower()
-                if word in yes:
-                    return yes[word]
+                word = "no" if answer is None else answer.strip().lower()
+                if word in ("", "y", "yes"):
+                    return True
+                if word in ("n", "no"):
+                    return False
 
     @asynccontextmanager
     async def _open(self) -> AsyncIterator[None]:
-        """Wait for the turn of a question; hold other output back within the block."""
+        """Wait until no other question is open; hold other output back within the block."""
         self._waiting += 1
         try:
             await self._one_at_a_time.acquire()
@@ -204,7 +209,7 @@ class Questions:
                     raise
 
     def _waiting_note(self) -> Iterator[Line]:
-        """Yield a line with the number of questions that wait."""
+        """Yield a line with the number of waiting questions, if there are any."""
         if self._waiting:
             more = "question waits" if self._waiting == 1 else "questions wait"
             yield Line(f"({self._waiting} more {more})", "  ", "dim")
@@ -239,7 +244,7 @@ class Questions:
                 self._screen.write_now("\n\n")
 
     async def _read_choice(self, keys: dict[str, int], prompt: str) -> int | None:
-        """Read until a key is typed, and return its choice; None for Enter or Ctrl-D."""
+        """Read until one of ``keys`` is typed; return its number. None: Enter or Ctrl-D."""
         while True:
             answer = await self._ask(prompt)
             if answer is None or not answer.strip():
@@ -254,7 +259,7 @@ class Questions:
         had_room = True
         while not self._screen.frame.has_room():
             had_room = False
-            self._screen.write_now(f"\n{self._screen.frame.broken(_TOO_SMALL)}\n")
+            self._screen.write_now(f"\n{self._screen.frame.in_rows(_TOO_SMALL)}\n")
             await self._reader.until_changed()
         return had_room
 
@@ -264,7 +269,8 @@ class Questions:
         """Show lines page by page; return whether all or a part were shown, or the person left."""
         await self._wait_for_room()
         frame = self._screen.frame
-        pages = frame.pages(lines, last, [_MORE_ROWS.format(MAX_ROWS, MAX_ROWS), prompt])
+        longest = _MORE_ROWS.format(MAX_ROWS, MAX_ROWS)
+        pages = frame.pages(lines, last, [longest, prompt])
         shown_rows = 0
         for page in pages.pages:
             if shown_rows and not await self._next_page(_MORE_ROWS.format(shown_rows, pages.rows)):
@@ -284,7 +290,7 @@ class Questions:
             self._screen.write_now(self._screen.frame.drawn([_NO_ANSWER.prefix + _NO_ANSWER.text]))
 
     async def _ask(self, prompt: str) -> str | None:
-        """Show a prompt, and read a line; None for Ctrl-D. Raises Redraw."""
+        """Show a prompt and read a line; None for Ctrl-D. Raises Redraw."""
         if not await self._wait_for_room():
             raise Redraw
         self._reader.discard_typed()
@@ -295,7 +301,7 @@ class Questions:
         return answer
 
     def _overview(self, form: Form) -> Iterator[Line]:
-        """Yield all questions of a form, before the person answers them."""
+        """Yield a form's message, and each field that the person can fill in."""
         schema = form.requested_schema
         yield Line(f"{self.agent} asks:")
         yield from quote_text(form.message)
@@ -325,6 +331,7 @@ class Questions:
     async def _read_value(
         self, field: types.ElicitationPropertySchema, required: bool
     ) -> types.ElicitationContentValue:
+        """Read lines until one fits the field. Raises FieldSkipped, FormLeft."""
         assert not isinstance(field, types.UnknownVariant)
         while True:
             line = await self._ask(f"  {hint(field)}: ")
@@ -368,7 +375,7 @@ def _filled_in(
 def heading(
     name: str, field: types.ElicitationPropertySchema, schema: types.ElicitationSchema
 ) -> str:
-    """Return a field's title, default and description, and whether it may be left out."""
+    """Return a field's title, default and description, and whether the field may be left out."""
     assert not isinstance(field, types.UnknownVariant)
     more = f": {field.description}" if field.description else ""
     needed = "" if name in (schema.required or ()) else " (may be left out)"
@@ -429,7 +436,7 @@ def shown_value(
 
 
 def _choice(text: str, values: tuple[str, ...]) -> str:
-    """Return the value with the typed number; any other text unchanged, which will not fit."""
+    """Return the value with the typed number, or else the text, which does not fit."""
     number = text.strip()
     if number.isascii() and number.isdigit() and 1 <= int(number) <= len(values):
         return values[int(number) - 1]

@@ -1,6 +1,6 @@
-"""Show a prompt to a person: the agent's text on stdout, everything else on stderr.
+"""Show the updates of a prompt to a person: the agent's text on stdout, all else on stderr.
 
-Owns the layout, and holding output back while a question is open. In the agent's texts, control
+Owns the layout, and holds output back while a question is open. In the agent's texts, control
 characters and the mark of questions are shown as codes. Must not know where updates come from, nor
 how questions are decided.
 """
@@ -43,28 +43,166 @@ if TYPE_CHECKING:
     from codex_acp.cli.markdown import MarkdownText
     from codex_acp.runtime import Permission, PromptResult, Session, ToolCall, Update
 
+# Kinds of streams: a terminal, a file, or a pipe to another program.
+
+SHOWN_SECONDS: Final = 0.1
+"""Time for the reader of a pipe, such as ``tee``, to show the text that it has read."""
+MAX_POLLS: Final = 200
+"""Most checks whether the reader has read everything, `SHOWN_SECONDS` / 10 apart: two seconds. A
+reader that reads nothing shows nothing either."""
+
+
+def open_output(stream: TextIO | None) -> TextIO:
+    """Return ``stream``, or ``/dev/null`` if this process was started without ``stream``."""
+    if stream is not None:
+        try:
+            flags = fcntl.fcntl(stream.fileno(), fcntl.F_GETFL)
+        except (AttributeError, OSError, ValueError):  # no file at all, as in tests
+            return stream
+        if flags & os.O_ACCMODE != os.O_RDONLY:  # read-only: opened by `open_missing_streams`
+            return stream
+    return open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123
+
+
+def is_terminal(stream: TextIO | None) -> bool:
+    with suppress(AttributeError, ValueError):  # the stream is missing or closed
+        return stream is not None and stream.isatty()
+    return False
+
+
+def is_file(stream: TextIO) -> bool:
+    """Return whether ``stream`` writes to a file, which no screen shows beside the questions."""
+    return stat.S_ISREG(_mode(stream))
+
+
+def is_pipe(stream: TextIO) -> bool:
+    """Return whether ``stream`` writes to another program, which may show the text at any time."""
+    return stat.S_ISFIFO(_mode(stream)) or stat.S_ISSOCK(_mode(stream))
+
+
+def _unread(stream: TextIO) -> int:
+    """Return the bytes in a pipe that its reader has not read."""
+    with suppress(OSError, ValueError):
+        answer = fcntl.ioctl(stream.fileno(), termios.FIONREAD, struct.pack("i", 0))
+        return int(struct.unpack("i", answer)[0])
+    return 0
+
+
+def _mode(stream: TextIO) -> int:
+    with suppress(AttributeError, OSError, ValueError):
+        return os.fstat(stream.fileno()).st_mode
+    return 0
+
+
+# Writing, which never blocks an event loop.
+
+lost: bool = False
+"""Whether output could not be written, which the command has reported."""
+
+_unwritten: Final[deque[tuple[int, memoryview]]] = deque()
+"""Descriptors of full pipes and terminals, each with the bytes that are still to be written."""
+_unwritten_lock: Final = threading.Lock()
+
+
+def put(stream: TextIO, text: str) -> None:
+    """Write ``text``. An event loop must not block here: it would handle no signal. So a part that
+    ``stream`` does not take at once is left to `write_rest`. Raises CodexAcpError, or
+    BrokenPipeError if the reader has left."""
+    encoding = stream.encoding or "utf-8"
+    data = text.encode(encoding, "backslashreplace")
+    with _errors_reported():
+        stream.flush()
+        try:
+            descriptor = stream.fileno()
+        except (AttributeError, OSError, ValueError):  # no file at all, as in tests
+            stream.write(data.decode(encoding))
+            return
+        with _unwritten_lock:
+            _unwritten.append((descriptor, memoryview(data)))
+        write_rest(wait=_may_wait())
+
+
+def write_rest(*, wait: bool = False) -> bool:
+    """Write unwritten output, as much as is taken at once, or everything with ``wait``. Return
+    whether everything is written. Raises OSError."""
+    with _unwritten_lock:
+        while _unwritten:
+            descriptor, data = _unwritten[0]
+            room = select.poll()
+            room.register(descriptor, select.POLLOUT)
+            if not room.poll(None if wait else 0):  # None: without a time limit
+                return False
+            written = os.write(descriptor, data[: select.PIPE_BUF])  # more could block
+            _unwritten[0] = descriptor, data[written:]
+            if written == len(data):
+                _unwritten.popleft()
+    return True
+
+
+async def until_written() -> None:
+    """Wait until all output is written. Raises as `put` does."""
+    with _errors_reported():
+        while not write_rest():  # noqa: ASYNC110 - a pipe raises no event
+            await asyncio.sleep(SHOWN_SECONDS / 10)
+
+
+def drop_rest() -> None:
+    """Drop unwritten output."""
+    with _unwritten_lock:
+        _unwritten.clear()
+
+
+def _may_wait() -> bool:
+    """Return whether `put` may block: in the main thread, without a running event loop."""
+    if threading.current_thread() is not threading.main_thread():
+        return False
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return True
+    return False
+
+
+@contextmanager
+def _errors_reported() -> Iterator[None]:
+    """Drop the unwritten output and raise CodexAcpError if writing fails within the block."""
+    try:
+        yield
+    except BrokenPipeError:  # no error: the reader wants no more
+        _unwritten.clear()
+        raise
+    except OSError as error:
+        global lost  # noqa: PLW0603 - `main` reads it when it flushes at the end
+        lost = True
+        _unwritten.clear()
+        msg = f"what is shown cannot be written: {error.strerror or error}"
+        raise CodexAcpError(msg) from error
+
+
+# The output of ``run``, ``chat`` and ``demo`` for a person.
+
 HELD_LOG: Final = 256 * 1024
 """Characters of the log that are held back during a question; further records are only counted."""
 HELD_TEXT: Final = 4 * 1024 * 1024
-"""Characters of output held back during a question, above which reading of updates pauses. The rest
-of a turn that runs on beside a form fits in."""
+"""Characters of output held back during a question, above which reading of updates pauses. Enough
+for the rest of a turn that runs on while a form is open."""
 UNWRITTEN_LOG: Final = 1000
-"""Texts that a full stderr has not taken, above which records of the log are only counted, too."""
+"""Unwritten texts, above which further records of the log are only counted."""
 MOST_RUNNING: Final = 10
-"""Tool calls that are named at the end of a prompt because they still run."""
+"""Most tool calls that are named at the end of a prompt because they still run."""
 LISTED_INDENT: Final = 23
-"""Columns before the description in a list."""
-MARKS: Final = {"pending": " ", "in_progress": ">", "completed": "+", "failed": "!"}
+"""Columns before the description in a list: for two spaces, a name of 20 columns and a space."""
+PLAN_MARKS: Final = {"pending": " ", "in_progress": ">", "completed": "+", "failed": "!"}
 ENDED: Final[dict[str, tuple[str, Style]]] = {"completed": ("+", "green"), "failed": ("!", "red")}
-"""Marks of tool calls that have ended."""
+"""Status of a tool call that has ended → its mark and style."""
 
 
 class TextOutput:
     """Writes to ``out`` and ``err``; while a question is open, holds the output back.
 
-    ``guarded``: ``out`` may be seen beside the questions, so replace their mark in the agent's
-    text, too. ``verbose``: show whole outputs, thoughts and raw input. ``live``: show a live line,
-    if no other program writes to ``out``. ``markdown``: lay the agent's text out.
+    ``guarded``: ``out`` may be seen beside the questions, so replace the questions' mark in the
+    agent's text. ``verbose``: show whole outputs, thoughts and raw input. ``live``: show a live
+    line, unless ``out`` is a pipe. ``markdown``: lay out the agent's text, if there is a live line.
     """
 
     def __init__(
@@ -86,23 +224,28 @@ class TextOutput:
         """Set while no question is open."""
         self.no_question.set()
         self._questions = 0
+        """Number of open questions."""
         self._held: list[tuple[TextIO, str]] = []
+        """Output that is held back."""
         self._held_log = self._held_text = 0
         """Characters in `_held` of the log, and of all output."""
         self._log_left_out = 0
+        """Number of records of the log that were left out, and not counted in a note yet."""
         self._lock = threading.RLock()  # the log may be written by another thread
         # A program behind a pipe, such as ``tee``, could write into the live line.
         self._has_live = live and LiveLine.possible(err) and not is_pipe(out)
         self._live = LiveLine(err, self._live_text, self._put_live)
         self._working = ""
-        """Words of the live line; empty while nothing works."""
+        """Words of the live line; empty outside of `working`."""
         self._running: dict[str, ToolCall] = {}
+        """Tool calls that have not ended, by id."""
         self._has_markdown = markdown and self._has_live
         self._markdown: MarkdownText | None = None
         self._cancelling = False
         self._ended_after_cancel: dict[str, ToolCall] = {}
-        """Calls that ended after the cancel, by id; Codex may send more updates of them."""
+        """Tool calls that ended after the cancel, by id; more updates of them may arrive."""
         self._message_id: str | None = None
+        """Id of the agent's last message."""
         self._in_text = False
         """Whether a message of the agent is being written."""
         self._any_text = False
@@ -118,7 +261,7 @@ class TextOutput:
 
     @contextmanager
     def holding_back(self) -> Iterator[None]:
-        """Hold back all output but `write_now`'s within the block; then write it."""
+        """Hold back output within the block, except that of `write_now`; then write it."""
         self._end_text()
         with self._lock:
             self._live.hide()
@@ -131,7 +274,8 @@ class TextOutput:
                 self._questions -= 1
                 if not self._questions:
                     self.no_question.set()
-                    held, self._held, self._held_log, self._held_text = self._held, [], 0, 0
+                    held, self._held = self._held, []
+                    self._held_log = self._held_text = 0
                     for stream, text in held:
                         put(stream, text)
                     put(self._err, self._left_out_note())
@@ -145,32 +289,35 @@ class TextOutput:
         try:
             yield
         except BaseException:
-            self._running.clear()  # their ends will not be received
+            self._running.clear()  # nothing more is received of these calls
             raise
         finally:
             self._working, self._cancelling = "", False
-            late, self._ended_after_cancel = self._ended_after_cancel, {}
-            for call in late.values():
+            ended, self._ended_after_cancel = self._ended_after_cancel, {}
+            for call in ended.values():
                 self._show_ended(call, cancelled=True)
             with self._lock:
                 self._live.stop()
 
     def session(self, session: Session) -> None:
+        """Say why a new session was opened in place of an earlier one."""
         if session.opened.reason is not None:
             self.note(f"a new session, since {visible(session.opened.reason)}")
 
     def update(self, update: Update, calls: Mapping[str, ToolCall]) -> None:
         """Show the parts of an update that a person wants to see."""
         if isinstance(update, types.AgentMessageChunkSessionUpdate):
-            self._text(update)
+            self._write_message(update)
         elif isinstance(update, types.AgentThoughtChunkSessionUpdate):
             if self.verbose and isinstance(update.content, types.TextContentBlock):
                 self.line(Line(update.content.text.strip(), "  ", "dim"))
         elif isinstance(update, types.ToolCallSessionUpdate | types.ToolCallUpdateSessionUpdate):
-            self._tool_call(calls[update.tool_call_id])
+            self._show_call(calls[update.tool_call_id])
         elif isinstance(update, types.PlanSessionUpdate):
-            plan = [f"[{MARKS.get(entry.status, ' ')}] {entry.content}" for entry in update.entries]
-            if plan != self._plan:  # agents repeat themselves
+            plan = [
+                f"[{PLAN_MARKS.get(entry.status, ' ')}] {entry.content}" for entry in update.entries
+            ]
+            if plan != self._plan:  # an agent may send a plan again
                 self._plan = plan
                 for entry in plan:
                     self.note(f"plan {visible(entry)}")
@@ -178,11 +325,11 @@ class TextOutput:
             self.note(f"{visible(str(update.severity))}: {visible(update.title)}", "yellow")
 
     def note_cancel(self) -> None:
-        """Hold back ended calls until the prompt has ended: some may still run."""
+        """Show no ended call before the prompt has ended, because more updates may arrive."""
         self._cancelling = True
 
     def note_rejected(self, call_id: str) -> None:
-        """Mark a tool call as rejected, so that its outcome is not shown."""
+        """Mark a tool call as rejected: its outcome is not shown."""
         self._rejected.add(call_id)
 
     def result(self, result: PromptResult) -> None:
@@ -197,15 +344,16 @@ class TextOutput:
         changed = list(changed_files(result.tool_calls))
         if changed:
             self.note(f"{len(changed)} file{'s' * (len(changed) > 1)} changed:", "bold")
-        for path, added, removed, kind in changed:
-            self.line(Line(f"{path} +{added} -{removed}{kind and f' ({kind})'}", "  "))
+        for path, added, removed, change in changed:
+            more = f" ({change})" if change else ""
+            self.line(Line(f"{path} +{added} -{removed}{more}", "  "))
         if result.stop_reason != "end_turn":
             self.note(f"the agent stopped: {visible(result.stop_reason)}", "yellow")
 
     def error(self, sentence: str) -> None:
         self._end_text()
         shown = f"error: {visible(sentence, multiline=True)}"
-        rows = [row for line in shown.split("\n") for row in rows_of(line, self._err) or [""]]
+        rows = [row for line in shown.split("\n") for row in rows_of(line, self._err)]
         rows[0] = self._styled("error:", "red") + rows[0].removeprefix("error:")
         self.say("\n".join(rows))
 
@@ -224,10 +372,11 @@ class TextOutput:
         for row in rows:
             self.say(row)
 
-    def line(self, line: Line, mark: Style = "") -> None:
-        """Write an agent's text with the prefix, broken between words for a terminal."""
-        bare = line.prefix.rstrip(" ")
-        prefix = self._styled(bare, mark) + line.prefix[len(bare) :]
+    def line(self, line: Line, mark_style: Style = "") -> None:
+        """Write an agent's text, broken between words for a terminal. ``mark_style`` is for the
+        mark in the prefix."""
+        mark = line.prefix.rstrip(" ")
+        prefix = self._styled(mark, mark_style) + line.prefix[len(mark) :]
         on_terminal = self._err.isatty()
         for text in line.text.split("\n"):
             shown = self.frame.without_mark(visible(text))
@@ -238,12 +387,12 @@ class TextOutput:
                     prefix = " " * len(line.prefix)
 
     def say(self, text: str) -> None:
-        """Write a line of ours to ``err``; ``text`` may have styles, and is not escaped."""
+        """Write a line of this program to ``err``; ``text`` may have styles, and is not escaped."""
         self._end_text()
         self._write(self._err, f"{text}\n")
 
     def print(self, stream: TextIO, text: str) -> None:
-        """Write a line of ours to ``stream``; ``text`` is not escaped."""
+        """Write a line of this program to ``stream``; ``text`` is not escaped."""
         self._write(stream, f"{text}\n")
 
     def write_log(self, text: str) -> None:
@@ -264,8 +413,8 @@ class TextOutput:
         return f"[{number} records of the log are left out]\n" if number else ""
 
     async def until_seen(self) -> None:
-        """Wait until all output is written, and a limited time until a reader of ``out``, such as
-        ``tee``, has shown its text: the text must not appear in a question."""
+        """Wait until all output is written, and a limited time until the reader of ``out``, such as
+        ``tee``, has shown the text. The text must not appear within a question."""
         await until_written()
         if self._guarded and is_pipe(self._out):
             for _ in range(MAX_POLLS):
@@ -283,10 +432,10 @@ class TextOutput:
             await self.no_question.wait()
 
     def write_now(self, text: str) -> None:
-        """Write text of ours, such as a question drawn by `Frame`, while other output is held."""
+        """Write text of this program, such as a question, while other output is held back."""
         put(self._err, text)
 
-    def _text(self, update: types.AgentMessageChunkSessionUpdate) -> None:
+    def _write_message(self, update: types.AgentMessageChunkSessionUpdate) -> None:
         """Write a piece of a message of the agent."""
         content = update.content
         if not isinstance(content, types.TextContentBlock):
@@ -309,7 +458,7 @@ class TextOutput:
             self._line_is_open = not shown.endswith("\n")
             self._write(self._out, shown)
 
-    def _tool_call(self, call: ToolCall) -> None:
+    def _show_call(self, call: ToolCall) -> None:
         """Show a call when it begins, if there is no live line, and when it has ended."""
         call_id, ended = call.tool_call_id, call.status in ENDED
         if not ended:
@@ -375,7 +524,7 @@ class TextOutput:
             if self._markdown is not None:
                 message, self._markdown = self._markdown, None
                 columns = size_of(self._out).columns
-                shown = message.rest(columns, coloured=self.frame.coloured)
+                shown = message.rest(columns, coloured=self.frame.coloured)  # whole rows
                 self._line_is_open = self._line_is_open and not shown
                 self._write(self._out, shown)
             if self._line_is_open:
@@ -392,89 +541,6 @@ class TextOutput:
             else:
                 self._held.append((stream, text))
                 self._held_text += len(text)
-
-
-lost: bool = False
-"""Whether output could not be written; the command has reported that."""
-
-_unwritten: Final[deque[tuple[int, memoryview]]] = deque()
-"""Descriptors, each with bytes that its full pipe or terminal has not taken yet."""
-_unwritten_lock: Final = threading.Lock()
-
-
-def put(stream: TextIO, text: str) -> None:
-    """Write ``text``; never block an event loop, which would handle no signal meanwhile: what
-    ``stream`` does not take at once is left to `write_rest`. Raises CodexAcpError, or
-    BrokenPipeError if the reader has left."""
-    encoding = stream.encoding or "utf-8"
-    data = text.encode(encoding, "backslashreplace")
-    with _errors_reported():
-        stream.flush()
-        try:
-            descriptor = stream.fileno()
-        except (AttributeError, OSError, ValueError):  # no file at all, as in tests
-            stream.write(data.decode(encoding))
-            return
-        with _unwritten_lock:
-            _unwritten.append((descriptor, memoryview(data)))
-        write_rest(wait=_may_wait())
-
-
-def write_rest(*, wait: bool = False) -> bool:
-    """Write what was not taken yet, in its order, as much as is taken at once or, with ``wait``,
-    everything. Return whether nothing is left. Raises OSError."""
-    with _unwritten_lock:
-        while _unwritten:
-            descriptor, data = _unwritten[0]
-            room = select.poll()
-            room.register(descriptor, select.POLLOUT)
-            if not room.poll(None if wait else 0):
-                return False
-            written = os.write(descriptor, data[: select.PIPE_BUF])  # more could block
-            _unwritten[0] = descriptor, data[written:]
-            if written == len(data):
-                _unwritten.popleft()
-    return True
-
-
-async def until_written() -> None:
-    """Wait until all output is written. Raises as `put` does."""
-    with _errors_reported():
-        while not write_rest():  # noqa: ASYNC110 - a pipe raises no event
-            await asyncio.sleep(SHOWN_SECONDS / 10)
-
-
-def drop_rest() -> None:
-    """Drop what was not taken yet."""
-    with _unwritten_lock:
-        _unwritten.clear()
-
-
-def _may_wait() -> bool:
-    """Return whether no event loop runs in the main thread, or waits for this thread."""
-    if threading.current_thread() is not threading.main_thread():
-        return False
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return True
-    return False
-
-
-@contextmanager
-def _errors_reported() -> Iterator[None]:
-    """Drop the unwritten output and raise CodexAcpError if writing fails within the block."""
-    try:
-        yield
-    except BrokenPipeError:  # no error: the reader has enough
-        _unwritten.clear()
-        raise
-    except OSError as error:
-        global lost  # noqa: PLW0603 - `main` reads it when it flushes at the end
-        lost = True
-        _unwritten.clear()
-        msg = f"what is shown cannot be written: {error.strerror or error}"
-        raise CodexAcpError(msg) from error
 
 
 # The output of ``codex-acp-sdk run --json``.
@@ -521,22 +587,22 @@ class JsonOutput:
         self._line("error", error=detail)
 
     def _line(self, kind: str, **members: object) -> None:
-        # `plain` makes null of Infinity, too, which is no JSON.
+        # `plain` also makes null of Infinity, which is no JSON.
         put(self._out, json.dumps(plain({"type": kind, **members})) + "\n")
 
 
-# PURE: an error as one sentence for a person, with a next step that the agent cannot know.
+# PURE: an error in one sentence for a person, with the next step if the agent cannot know it.
 
 LOG_IN: Final = "codex-acp-sdk login"
 """The command that logs in to the agent of this package."""
 LOOK_AT_ITS_LOG: Final = "; with CODEX_ACP_LOG=INFO you see what it writes to its standard error"
 """Added to an error of an agent that does not say why it failed."""
 DETAIL_LIMIT: Final = 2_000
-"""Characters of an error's data that are shown, and of a message that is compared with the data."""
+"""Characters of an error's data that are shown; a longer message is not compared with the data."""
 MOST_VALUES: Final = 50
-"""Values of an error's data that are compared with its message."""
+"""Most values in an error's data that are compared with the message."""
 _DATA_FOR_PROGRAMS: Final = (INVALID_PARAMS, INVALID_REQUEST, RESOURCE_NOT_FOUND)
-"""Codes of our agent's errors whose data repeats the message for programs."""
+"""Error codes of this package's agent whose data repeats the message for programs."""
 _HINTS: Final = (
     (
         "session/list names those that there are",
@@ -544,7 +610,8 @@ _HINTS: Final = (
     ),
     (", or go on with a copy (session/fork)", ""),
 )
-"""Next steps in our agent's errors that name a method of ACP → the step for a person."""
+"""Next steps in errors of this package's agent that name a method of ACP, each with the step for a
+person."""
 _TEXT_KEYS: Final = ("message", "details", "detail", "error", "reason")
 """Keys of an error's data under which agents put a sentence."""
 
@@ -574,18 +641,19 @@ def describe_error(error: Exception, agent: str, *, ours: bool = False) -> str:
 
 
 def _repeats(message: str, data: object) -> bool:
-    """Return whether a short message contains each of a few values in JSON, as whole words."""
+    """Return whether ``message`` has each value of ``data`` as a whole word. False if there are too
+    many to compare."""
     values = [str(value) for value in itertools.islice(_values(data), MOST_VALUES + 1)]
     return (
         len(message) <= DETAIL_LIMIT
         and len(values) <= MOST_VALUES
-        and all(value in message for value in values)
+        and all(value in message for value in values)  # before a large value becomes a pattern
         and all(re.search(rf"(?<!\w){re.escape(value)}(?!\w)", message) for value in values)
     )
 
 
 def _values(data: object) -> Iterator[object]:
-    """Yield the values in JSON, without the keys."""
+    """Yield the values in JSON that are no object and no list."""
     if isinstance(data, dict | list):
         for value in data.values() if isinstance(data, dict) else data:
             yield from _values(value)
@@ -594,6 +662,7 @@ def _values(data: object) -> Iterator[object]:
 
 
 def _text_of(data: object) -> str:
+    """Return the sentence in an error's data, or else the data as JSON; empty without data."""
     if isinstance(data, str):
         return data.strip()
     if isinstance(data, dict):
@@ -601,54 +670,3 @@ def _text_of(data: object) -> str:
             if isinstance(data.get(name), str):
                 return str(data[name]).strip()
     return "" if data in (None, {}, []) else json.dumps(data, default=str)
-
-
-# Kinds of streams: a terminal, a file, or a pipe to another program.
-
-SHOWN_SECONDS: Final = 0.1
-"""Time for the reader of a pipe, such as ``tee``, to show the text that it has read."""
-MAX_POLLS: Final = 200
-"""How often it is checked whether the reader has read everything, each `SHOWN_SECONDS` / 10: for
-two seconds. A reader that reads nothing shows nothing either."""
-
-
-def open_output(stream: TextIO | None) -> TextIO:
-    """Return ``stream``, or ``/dev/null`` if this process was started without the stream."""
-    if stream is not None:
-        try:
-            flags = fcntl.fcntl(stream.fileno(), fcntl.F_GETFL)
-        except (AttributeError, OSError, ValueError):  # no file at all, as in tests
-            return stream
-        if flags & os.O_ACCMODE != os.O_RDONLY:  # else `open_missing_streams` opened it
-            return stream
-    return open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123
-
-
-def is_terminal(stream: TextIO | None) -> bool:
-    with suppress(AttributeError, ValueError):  # the stream is missing or closed
-        return stream is not None and stream.isatty()
-    return False
-
-
-def is_file(stream: TextIO) -> bool:
-    """Return whether ``stream`` writes to a file, which no screen shows beside the questions."""
-    return stat.S_ISREG(_mode(stream))
-
-
-def is_pipe(stream: TextIO) -> bool:
-    """Return whether ``stream`` writes to another program, which may show the text at any time."""
-    return stat.S_ISFIFO(_mode(stream)) or stat.S_ISSOCK(_mode(stream))
-
-
-def _unread(stream: TextIO) -> int:
-    """Return the bytes in a pipe that its reader has not read."""
-    with suppress(OSError, ValueError):
-        answer = fcntl.ioctl(stream.fileno(), termios.FIONREAD, struct.pack("i", 0))
-        return int(struct.unpack("i", answer)[0])
-    return 0
-
-
-def _mode(stream: TextIO) -> int:
-    with suppress(AttributeError, OSError, ValueError):
-        return os.fstat(stream.fileno()).st_mode
-    return 0

@@ -1,10 +1,10 @@
-"""The person's terminal: its size, reading lines, and drawing questions.
+"""Read lines from the person's terminal, and draw questions in it.
 
-Every row of a question begins with `MARK`, in reverse video if the terminal has colours. In texts
-of the agent the mark is replaced (`Frame.without_mark`), and control characters are shown as codes.
-A line is cut into rows here, each with the mark and the line's prefix, so that no part of an
-agent's text can look like a line of ours. Owns, too, the signals and exit codes that end a command.
-Must not know what is shown or asked.
+Every row of a question begins with `MARK`, in reverse video if the terminal has colours. In an
+agent's texts the mark is replaced (`Frame.without_mark`), and control characters are shown as
+codes. `Frame` cuts each line into rows with the mark and the line's prefix, so that no part of an
+agent's text can look like a line of this program. Also owns the signals and exit codes that end a
+command. Must not know what is shown or asked.
 """
 
 from __future__ import annotations
@@ -30,10 +30,11 @@ if TYPE_CHECKING:
 
 _STDIN: Final = 0
 READ_SIZE: Final = 4096
+"""Bytes of one read; a terminal's line has no more."""
 USUAL_SIZE: Final = os.terminal_size((80, 24))
 """Size of a terminal that does not tell its size."""
 REDRAW_SECONDS: Final = 0.2
-"""Wait after a change of the window's size, since a window that is being resized changes often."""
+"""Time between a change of the window's size and `Redraw`: while it is resized, more follow."""
 
 
 class Redraw(Exception):
@@ -41,11 +42,11 @@ class Redraw(Exception):
 
 
 class LineReader:
-    """Reads typed lines; without a thread, which would outlive a settled question."""
+    """Reads typed lines. Has no thread: a thread would outlive a settled question."""
 
     def __init__(self) -> None:
         self._ready: asyncio.Event | None = None
-        """Set when there is input, or after a change; None while nothing waits."""
+        """Set by input or a change; None while no method waits."""
         self._changed = False
         """Whether the window has a new size, or the program was continued."""
 
@@ -85,7 +86,7 @@ class LineReader:
 
     @contextmanager
     def noticing_changes(self) -> Iterator[None]:
-        """End `line` (by Redraw) and `until_changed` at a new size or when continued."""
+        """Within the block, a change ends `line` (by Redraw) and `until_changed`."""
         loop = asyncio.get_running_loop()
         numbers: tuple[signal.Signals, ...] = (signal.SIGWINCH, signal.SIGCONT)
         try:
@@ -123,7 +124,7 @@ def size_of(stream: TextIO) -> os.terminal_size:
 
 
 def rows_of(text: str, stream: TextIO, *, indent: int = 0) -> list[str]:
-    """Break one line between words into rows of the terminal, all but the first with ``indent``.
+    """Break one line between words into rows of the terminal; indent all rows but the first.
 
     A word that is longer than a row, such as a URL, stays whole. If ``stream`` is no terminal, the
     line stays one row.
@@ -148,7 +149,7 @@ _SIGNALS: Final = (signal.SIGTERM, signal.SIGHUP)
 
 
 class EndSignals:
-    """``with EndSignals() as ended:`` raises KeyboardInterrupt also for SIGTERM and SIGHUP."""
+    """``with EndSignals() as ended:`` makes SIGTERM and SIGHUP raise KeyboardInterrupt, too."""
 
     def __init__(self) -> None:
         self.number: int = signal.SIGINT
@@ -167,9 +168,9 @@ class EndSignals:
 
     def _end(self, number: int, _frame: FrameType | None) -> None:
         self.number = number
-        if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell's background job
+        if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # in a shell's background job
             raise KeyboardInterrupt
-        # asyncio handles SIGINT itself, and lets tasks clean up.
+        # asyncio's handler of SIGINT lets tasks clean up.
         signal.raise_signal(signal.SIGINT)
 
 
@@ -190,7 +191,7 @@ def failed(command: str, error: object, code: int = USAGE) -> int:
 
 
 def error_text(sentence: str) -> str:
-    """Break a sentence between words for stderr, if that is a terminal; with a line end."""
+    """Return a sentence with a line end; if stderr is a terminal, broken between words."""
     return "".join(f"{row}\n" for line in sentence.split("\n") for row in rows_of(line, sys.stderr))
 
 
@@ -199,28 +200,28 @@ MARK: Final = "\u2503"
 PLAIN_MARK: Final = "#"
 """Mark for a terminal whose encoding does not have `MARK`."""
 _PLAIN_GUTTER: Final = re.compile(rf"{PLAIN_MARK}(?=[\s\xad\x1b]|\Z)")
-"""Matches `PLAIN_MARK` where a row could begin, which a terminal may do anywhere in a long line:
-before a blank, a style, or the end of a piece of text that the next piece may continue."""
+"""Matches `PLAIN_MARK` before a blank, a style, or the end of a text that may go on. A terminal may
+break a long line there, so that a row begins with the mark."""
 MAX_ROWS: Final = 1_000
-"""Rows of a question; a longer question is not shown whole, and can only be rejected."""
+"""Most rows of a question; a longer question is not shown whole, and can only be rejected."""
 LEAST_COLUMNS: Final = 30
 LEAST_ROWS: Final = 8
-"""Smallest window in which a question is asked: our longest prefix and prompt have room in it."""
+"""Smallest window in which a question is asked: the longest prefix and prompt have room in it."""
 Style: TypeAlias = Literal["", "bold", "dim", "red", "green", "yellow", "cyan"]
 _CODES: Final[dict[Style, str]] = {
     "": "", "bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36",
 }  # fmt: skip
 _PICTURES: Final = range(0x1F000, 0x1FB00)
-"""Emoji and other pictures, for which some terminals use two columns, whatever Unicode says."""
+"""Emoji and other pictures: some terminals use two columns for each, whatever Unicode says."""
 
 
 class Line(NamedTuple):
     """A line of a question, of any length."""
 
     text: str
-    """Text of anyone: control characters are shown as codes when it is drawn."""
+    """Text, also of an agent: `Frame` shows control characters as codes."""
     prefix: str = ""
-    """Our prefix of each row of the line."""
+    """Text of this program before each row of the line."""
     style: Style = ""
     continued: str | None = None
     """Prefix of all rows but the first, of the same length; None for ``prefix``."""
@@ -242,12 +243,12 @@ class Frame:
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
         self._encoding = stream.encoding or "utf-8"
-        self._mark = MARK if self.encodable(MARK) == MARK else PLAIN_MARK
+        self._mark = MARK if self._encodable(MARK) == MARK else PLAIN_MARK
         self.coloured: bool = wants_colours(stream)
         self._gutter = f"\x1b[7m{self._mark}\x1b[0m " if self.coloured else f"{self._mark} "
 
-    def encodable(self, text: str) -> str:
-        """Replace characters that the stream's encoding does not have."""
+    def _encodable(self, text: str) -> str:
+        """Replace characters that the stream's encoding does not have by codes."""
         return text.encode(self._encoding, "backslashreplace").decode(self._encoding)
 
     def without_mark(self, text: str) -> str:
@@ -267,7 +268,7 @@ class Frame:
         size = size_of(self._stream)
         columns = max(LEAST_COLUMNS, size.columns) - 3  # the mark, a space, and the last column
         below = max(len(prompt) // columns + 1 for prompt in prompts)
-        height = max(1, max(LEAST_ROWS, size.lines) - below - 1)
+        height = max(1, max(LEAST_ROWS, size.lines) - below - 1)  # a row stays free
         body = list(itertools.islice(self._rows(lines, columns), MAX_ROWS + 1))
         if len(body) > MAX_ROWS:
             return Pages([body[:height]], len(body), whole=False)
@@ -279,8 +280,8 @@ class Frame:
             pages += [end[at : at + height] for at in range(0, len(end), height)]
         return Pages(pages, len(body) + len(end), whole=len(end) <= MAX_ROWS)
 
-    def broken(self, sentence: str) -> str:
-        """Break a sentence of ours between words, for a window of any size."""
+    def in_rows(self, sentence: str) -> str:
+        """Break a sentence of this program between words, for a window of any size."""
         return "\n".join(rows_of(sentence, self._stream))
 
     def drawn(self, rows: Iterable[str]) -> str:
@@ -294,7 +295,7 @@ class Frame:
         most = MAX_ROWS * columns + 1  # characters of a line that is too long in any case
         for text, prefix, style, continued in lines:
             room = max(2, columns - len(prefix))  # a character takes at most two columns
-            shown = self.encodable(self.without_mark(visible(text[:most])))
+            shown = self._encodable(self.without_mark(visible(text[:most])))
             for number, row in enumerate(wrapped(shown, room)):
                 is_first = number == 0
                 row_prefix = prefix if is_first or continued is None else continued
@@ -308,7 +309,7 @@ def styled(text: str, style: Style) -> str:
 
 def wrapped(text: str, columns: int) -> Iterator[str]:
     """Cut ``text`` into rows of at most ``columns`` on any terminal, without losing a character.
-    Cuts between words if the row is at least half full then."""
+    A row ends between words if it is at least half full there."""
     row_start = used = 0
     word_start, used_before_word = 0, 0
     for at, char in enumerate(text):
@@ -329,15 +330,15 @@ def columns_of(char: str) -> int:
     """Return the most columns, at least one, that a character takes on any terminal."""
     if char.isascii():
         return 1
-    if ord(char) in _PICTURES or east_asian_width(char) in "WFA":
-        return 2
-    return 2 if category(char) == "Mc" else 1
+    # Wide, full-width and ambiguous characters; marks that take a column of their own (Mc).
+    is_wide = east_asian_width(char) in "WFA" or category(char) == "Mc"
+    return 2 if is_wide or ord(char) in _PICTURES else 1
 
 
-# One line at the bottom of a terminal that shows what runs, and for how long.
+# The live line: the last line of a terminal says what runs, and for how long.
 
 TICK_SECONDS: Final = 0.5
-"""How often the line is drawn."""
+"""Time between two drawings of the line."""
 ERASED: Final = "\r\x1b[2K"
 """Control sequence that erases the line."""
 FRAMES: Final = "-\\|/"
@@ -357,6 +358,7 @@ class LiveLine:
         self._drawn = False
         self._words = ""
         self._since = 0.0
+        """Time at which `_words` were drawn first."""
         self._ticks = 0
         self._timer: asyncio.TimerHandle | None = None
 

@@ -1,9 +1,8 @@
-"""PURE: describe a tool call to a person: the whole call before the permission, its outcome after
-it.
+"""PURE: describe a tool call to a person: the whole call for a permission, and later the outcome.
 
-Before: the command first, then the rest of the title, content and input, each text once. After: the
-output or the changes, cut in the middle. Control characters stay: whoever draws the lines replaces
-them.
+A call has the command first, then the rest of the title, content and input, each text once. An
+outcome has the output or the changes, cut in the middle. Control characters stay in the lines:
+`codex_acp.cli.terminal` shows them as codes.
 """
 
 from __future__ import annotations
@@ -34,13 +33,13 @@ ASKED: Final = {
 FOREIGN_PREFIX: Final = "  | "
 """Prefix of each row of text by the agent, a model or a server."""
 VALUE_PREFIX: Final = FOREIGN_PREFIX + "  "
-"""Prefix of each row of a value of several lines, so that none looks like another value."""
+"""Prefix of each row of a value of several lines: no row looks like another value."""
 CONTINUED_PREFIX: Final = "  . "
-"""Prefix of a row that continues a line of a command; the lines begin with ``$`` and ``>``."""
+"""Prefix of a row that continues a line of a command; a line begins with ``$`` or ``>``."""
 TITLE_LIMIT: Final = 500
 """Characters of a title in one line."""
 ROWS_OF_OUTPUT: Final = (4, 8)
-"""Number of the first and of the last lines of an output that are shown, unless verbose."""
+"""How many first and last lines of an output are shown, unless verbose."""
 ROWS_OF_DIFF: Final = 40
 """Lines of a diff that are shown, unless verbose."""
 LINE_LIMIT: Final = 1_000
@@ -48,18 +47,17 @@ LINE_LIMIT: Final = 1_000
 MAX_LEAVES: Final = 500
 """Values of a tool call's input that are shown one by one; an input with more is shown as JSON."""
 LEAST_SEARCHED: Final = 4
-"""Characters of the shortest value that is not shown again if the other texts contain it."""
 MOST_SEARCHED: Final = 100_000
-"""Characters of the longest value that is searched in the other texts."""
+"""Characters of the shortest and the longest value that is left out if other texts contain it."""
 MOST_EMPTY: Final = 2
-"""Empty lines of a command in a row that are shown; more are counted."""
+"""Empty lines in a row that are shown in a command; more are counted."""
 SHOWN_BY_DIFF: Final = ("edit", "delete", "move")
 """Kinds of tool calls whose input repeats the diffs."""
 SHOWN_WITH_COMMAND: Final = {
     "commandActions", "environmentId", "kind", "parsed_cmd", "proposedExecpolicyAmendment",
     "source", "type",
 }  # fmt: skip
-"""Members of the input that repeat or classify the command, which is shown."""
+"""Members of the input that repeat or classify the command; the command itself is shown."""
 _SHELL: Final = re.compile(r"(?:(?:/usr)?/bin/)?(?:ba|da|z)?sh -l?c ", re.ASCII)
 """Beginning of a command that runs a script in the system's shell."""
 _SCRIPT_LIMIT: Final = 64 * 1024
@@ -73,6 +71,7 @@ _GOES_ON_AFTER: Final = re.compile(r"[\w/~-]|\.\w").match
 _COMPARED_START: Final = 200
 """Characters of a command that the beginning of a cut title is compared with."""
 _FENCE: Final = re.compile(r"(`{3,})[a-z]{0,12}")
+"""The line before a piece of code, with the language."""
 
 
 def title_of(call: ToolCall) -> str:
@@ -101,7 +100,7 @@ def describe_call(call: ToolCall, *, verbose: bool = False) -> Iterator[Line]:
     raw, (command_key, command) = call.raw_input, _command_of(call)
     shown_texts = [call.title or ""]
     if command is not None:
-        yield from _script(_script_of(command))
+        yield from _script_lines(_script_of(command))
         shown_texts += [command, _script_of(command)]
     title = call.title or call.tool_call_id
     words = title if command is None else _without_command(title, command)
@@ -124,7 +123,8 @@ def describe_call(call: ToolCall, *, verbose: bool = False) -> Iterator[Line]:
         text = _text_of(content)
         shown_texts.append(text)
         lines = list(_unfenced(text))
-        if command is None or "\n".join(lines).strip() not in (command, visible(command)):
+        is_command = command is not None and "\n".join(lines).strip() in (command, visible(command))
+        if not is_command:
             yield from (Line(line, FOREIGN_PREFIX) for line in lines)
     if raw is not None and not (diffs and call.kind in SHOWN_BY_DIFF):
         left_out = () if command is None else (*SHOWN_WITH_COMMAND, command_key)
@@ -149,11 +149,11 @@ def describe_outcome(call: ToolCall, *, verbose: bool = False) -> Iterator[Line]
             if isinstance(content, types.TerminalToolCallContent):
                 text = _script_of(_command_of(call)[1] or "")
                 if text in title_of(call):
-                    continue
+                    continue  # the title shows the command
             else:
                 text = _text_of(content)
             if text == f"Exit code: {exit_code_of(call)}":
-                continue  # the title shows it, if the command failed
+                continue  # the title shows the exit code of a failed command
             limit = len(text) if verbose else LINE_LIMIT
             output = [line for line in _unfenced(text) if line]
             for line in output if verbose else _first_and_last(output, *ROWS_OF_OUTPUT):
@@ -161,7 +161,8 @@ def describe_outcome(call: ToolCall, *, verbose: bool = False) -> Iterator[Line]
 
 
 def exit_code_of(call: ToolCall) -> int | None:
-    """Return the exit code of a command that has ended; negative if Codex ended it."""
+    """Return a command's exit code; negative if Codex ended it, 0 for a completed call without a
+    code, None if no code is known."""
     raw = call.raw_output
     code = raw.get("exitCode", raw.get("exit_code")) if isinstance(raw, dict) else None
     if isinstance(code, int):
@@ -169,8 +170,8 @@ def exit_code_of(call: ToolCall) -> int | None:
     return 0 if call.status == "completed" else None
 
 
-def _script(script: str) -> Iterator[Line]:
-    """Yield a script line by line; many empty lines, which would hide the rest, are counted."""
+def _script_lines(script: str) -> Iterator[Line]:
+    """Yield a script line by line. Many empty lines are counted: they would hide the rest."""
     prefix = "  $ "
     for is_empty, group in groupby(script.split("\n"), lambda line: not line.strip()):
         lines = list(group)
@@ -183,7 +184,7 @@ def _script(script: str) -> Iterator[Line]:
 
 
 def _first_and_last(lines: list[str], first: int, last: int) -> list[str]:
-    """Return the first and the last lines, with the count of those between."""
+    """Return the first and the last lines; replace the lines between by their count."""
     left_out = len(lines) - first - last
     if left_out <= 1:
         return lines
@@ -191,7 +192,7 @@ def _first_and_last(lines: list[str], first: int, last: int) -> list[str]:
 
 
 def _command_of(call: ToolCall) -> tuple[str, str | None]:
-    """Return the input's key for the command, and the command; None if there is none."""
+    """Return the input's key for the command, and the command; None if there is no command."""
     raw = call.raw_input if isinstance(call.raw_input, dict) else {}
     for key in ("command", "cmd"):
         value = raw.get(key)
@@ -218,6 +219,7 @@ def _without_command(title: str, command: str) -> str:
     """Return the title's words behind the command; the whole title if it has no command."""
     for shown in (command, visible(command), _script_of(command)):
         before, found, after = title.partition(shown)
+        # The words are nothing or, for example, "(in /tmp)".
         if found and before in _BEFORE and (after.strip("`") == "" or after.startswith("` (")):
             return after.strip(" `")
     # A title may have only the beginning of a long command.
@@ -253,7 +255,7 @@ def _unfenced(text: str) -> Iterator[str]:
 
 
 def _input(raw: object, shown_text: str, left_out: tuple[str, ...]) -> Iterator[Line]:
-    """Yield the values of the input, without members ``left_out`` and values in ``shown_text``."""
+    """Yield the values of the input, but no member ``left_out`` and no value in ``shown_text``."""
     leaves = []
     for count, (path, value) in enumerate(_leaves(raw, "")):
         if count == MAX_LEAVES:
@@ -283,6 +285,7 @@ def _leaves(value: object, path: str) -> Iterator[tuple[str, object]]:
 
 
 def _is_shown(path: str, value: object, shown_text: str) -> bool:
+    """Return whether the text has the member as JSON, or its value as a word."""
     key = json.dumps(path.rpartition(".")[2], ensure_ascii=False)
     as_json = json.dumps(value, ensure_ascii=False, default=str)
     if f"{key}: {as_json}" in shown_text:
@@ -294,7 +297,7 @@ def _is_shown(path: str, value: object, shown_text: str) -> bool:
 
 
 def _contains(text: str, part: str) -> bool:
-    """Return whether ``text`` contains ``part``, not only as a part of a longer word or path."""
+    """Return whether ``text`` contains ``part`` as a whole word or path."""
     at = text.find(part)
     while at >= 0:
         end = at + len(part)
@@ -304,7 +307,7 @@ def _contains(text: str, part: str) -> bool:
     return False
 
 
-# PURE: the changes of files: the lines of one diff, and the sum of all changes of a prompt.
+# The changes of files: the lines of one diff, and the sum of all changes of a prompt.
 
 CONTEXT: Final = 3
 """Unchanged lines that a diff shows around a change."""
@@ -316,7 +319,7 @@ def diff_lines(old: str | None, new: str) -> Iterator[tuple[str, Style]]:
     """Yield the lines of a diff, with their styles."""
     before, after = (text.split("\n") if text else [] for text in (old or "", new))
     if all(not lines or lines[-1] == "" for lines in (before, after)):
-        # Both end with a newline, so neither has a last line without one.
+        # Both texts end with a newline: drop the empty string behind it.
         before, after = before[:-1], after[:-1]
     start = _equal_first(before, after)
     end = _equal_first(before[start:][::-1], after[start:][::-1])
@@ -325,7 +328,7 @@ def diff_lines(old: str | None, new: str) -> Iterator[tuple[str, Style]]:
         yield from ((f"-{line}", "red") for line in before[start : len(before) - end])
         yield from ((f"+{line}", "green") for line in after[start : len(after) - end])
         return
-    # Leave equal lines at both ends out of the comparison, but for the context.
+    # Do not compare the equal lines at both ends, except those of the context.
     skip, rest = max(0, start - CONTEXT), max(0, end - CONTEXT)
     before, after = before[skip : len(before) - rest], after[skip : len(after) - rest]
     matcher = difflib.SequenceMatcher(None, before, after, autojunk=False)
@@ -354,12 +357,12 @@ def changed_files(calls: Iterable[ToolCall]) -> Iterator[tuple[str, int, int, st
             continue
         for content in call.content:
             if isinstance(content, types.DiffToolCallContent):
-                first = files.get(content.path, (content.old_text, ""))[0]
-                files[content.path] = (first, content.new_text)
+                old, _ = files.get(content.path, (content.old_text, ""))
+                files[content.path] = (old, content.new_text)
     for path, (old, new) in files.items():
         added, removed = count_changes(old, new)
-        change = "" if new else "deleted"
-        yield path, added, removed, "new" if old is None else change
+        change = "new" if old is None else "" if new else "deleted"
+        yield path, added, removed, change
 
 
 def _equal_first(before: list[str], after: list[str]) -> int:

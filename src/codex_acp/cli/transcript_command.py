@@ -1,8 +1,7 @@
-"""``codex-acp-sdk transcript``: its arguments, and showing a transcript as rows or as a page of
-HTML.
+"""Show a transcript as rows or as a page of HTML: ``codex-acp-sdk transcript``.
 
-Owns the links of the page: from an answer to its question, and from an event to the messages of the
-wire that it came from.
+Owns the links of the page: from an answer to the question, and from an event to the messages of the
+wire behind the event.
 """
 
 from __future__ import annotations
@@ -89,10 +88,10 @@ def transcript_parser() -> argparse.ArgumentParser:
     )  # fmt: skip
     parser.add_argument(
         "--kind", metavar="KINDS", action="extend", default=[],
-        type=_words((*KINDS, *TYPES), "kind"), help="only these kinds, e.g. approval,decline",
+        type=_list_of((*KINDS, *TYPES), "kind"), help="only these kinds, e.g. approval,decline",
     )  # fmt: skip
     parser.add_argument(
-        "--decided", metavar="HOW", action="extend", default=[], type=_words(DECIDED, "decision"),
+        "--decided", metavar="HOW", action="extend", default=[], type=_list_of(DECIDED, "decision"),
         help="only this decision, or this decider, e.g. rejected,policy",
     )  # fmt: skip
     parser.add_argument(
@@ -106,15 +105,17 @@ def transcript_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _words(known: tuple[str, ...], what: str) -> Callable[[str], list[str]]:
-    def read(text: str) -> list[str]:
+def _list_of(known: tuple[str, ...], what: str) -> Callable[[str], list[str]]:
+    """Return a parser of known words with commas between them."""
+
+    def parse(text: str) -> list[str]:
         words = [word.strip() for word in text.split(",")]
         for word in words:
             if word not in known:
                 raise argparse.ArgumentTypeError(f"{word!r} is no {what}; use {', '.join(known)}")
         return words
 
-    return read
+    return parse
 
 
 def _moment(text: str) -> str:
@@ -138,6 +139,8 @@ Row: TypeAlias = "dict[str, JsonValue]"
 
 @dataclass(slots=True)
 class PageData:
+    """The data of a page."""
+
     rows: list[Row] = field(default_factory=list)
     details: list[str] = field(default_factory=list)
     """The JSON of each row's line in the transcript."""
@@ -146,8 +149,8 @@ class PageData:
 
 
 def page_data(lines: Iterable[Line], selection: Selection) -> PageData:
-    """Return the data of ``lines`` that fit the selection, with all messages of the wire and lines
-    that cannot be read."""
+    """Return the data of the events that fit the selection. Messages of the wire, whatever their
+    kind, and lines that cannot be read are among them."""
     data = PageData()
     links = _Links()
     for line in lines:
@@ -222,16 +225,16 @@ class _Links:
         if not isinstance(event, events.WireMessage):
             self._events.append((index, event))
             return
-        wire = (event.peer, event.connection, _typed(event.id))
+        message_id = (event.peer, event.connection, _typed(event.id))
         if event.kind == "request":
-            self._open_requests[*wire, event.direction] = index
+            self._open_requests[*message_id, event.direction] = index
             by_id = (event.peer, event.method, _typed(event.id))
             self._requests.setdefault(by_id, []).append(index)
             by_session = (event.peer, event.method, event.ref.session_id)
             self._requests.setdefault(by_session, []).append(index)
         elif event.kind in ("response", "error"):
             request_direction = "sent" if event.direction == "received" else "received"
-            request = self._open_requests.pop((*wire, request_direction), None)
+            request = self._open_requests.pop((*message_id, request_direction), None)
             if request is not None:
                 self._answers[request] = index
                 if event.ref.session_id is not None:  # only the answer names a new session
@@ -240,7 +243,7 @@ class _Links:
 
     def join(self, rows: list[Row]) -> None:
         """Add to the rows: ``pair`` (row of the answer or the question), ``took`` (milliseconds
-        from question to answer), ``wire`` (rows of the messages), ``title``."""
+        from question to answer), ``wire`` (rows of the messages), and their ``title``."""
         questions: dict[Hashable, int] = {}
         for index, event in self._events:
             ref = event.ref
@@ -267,7 +270,7 @@ class _Links:
             _pair(rows, request, answer)
 
     def _wire_requests_of(self, index: int, event: events.TranscriptEvent) -> Iterable[int]:
-        """Yield the rows of the wire's requests that an event came from."""
+        """Yield the rows of the wire's requests behind an event."""
         ref = event.ref
         if isinstance(ref, events.RequestRef):
             yield from self._nearest(("codex", ref.method, _typed(ref.codex_request_id)), index)
@@ -283,11 +286,12 @@ class _Links:
         """Yield the row of the request ``key`` that is nearest to the row ``index``, if any."""
         requests = self._requests.get(key, [])
         at = bisect_left(requests, index)
-        if near := requests[max(0, at - 1) : at + 1]:
-            yield min(near, key=lambda other: abs(other - index))
+        if neighbours := requests[max(0, at - 1) : at + 1]:
+            yield min(neighbours, key=lambda other: abs(other - index))
 
 
 def _pair(rows: list[Row], question: int, answer: int) -> None:
+    """Link the rows of a question and of an answer. A question keeps its first answer."""
     rows[question].setdefault("pair", answer)
     rows[answer]["pair"] = question
     began, ended = rows[question]["t"], rows[answer]["t"]
@@ -307,7 +311,7 @@ def _cut(text: str, limit: int) -> str:
 
 
 def _detail(value: JsonValue, size: int) -> str:
-    """Return JSON in one line of ASCII, long texts cut; ``size`` is the original line's."""
+    """Return JSON in one line of ASCII, long texts cut; ``size``: characters of the line."""
     if size <= MAX_TEXT:
         with suppress(ValueError, RecursionError):  # NaN and infinity: see `_cut_texts`
             return json.dumps(value, separators=(",", ":"), allow_nan=False)
@@ -392,7 +396,7 @@ def _hash(text: str) -> str:
 
 
 def _escaped(text: str) -> str:
-    """Escape JSON for a script element: the same values, without markup."""
+    """Escape JSON for a script element: the values stay, without markup."""
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
@@ -420,9 +424,10 @@ def transcript(options: argparse.Namespace) -> int:
 
 
 def _show(lines: Iterable[Line | None], selection: Selection, *, as_json: bool) -> int:
+    """Print the events that fit the selection; return the exit code."""
     rows = Rows(sys.stdout)
     for line in lines:
-        if line is None:
+        if line is None:  # the end of the file for now
             sys.stdout.flush()
         elif line.entry is None:
             if as_json:
