@@ -1,8 +1,8 @@
-"""The parsers of the arguments of ``codex-acp-sdk``: a function for each command.
+"""Make the parser of each command's arguments, by a function for each command.
 
-Those of ``run``, ``chat``, ``fleet`` and ``doctor``, which take longer to load, are in
-`codex_acp.cli.command_arguments`, that of ``transcript`` is in `codex_acp.cli.transcript_command`.
-Not loaded when the agent starts without options.
+Parsers that take longer to load are elsewhere: for ``run``, ``chat``, ``fleet`` and ``doctor`` in
+`codex_acp.cli.command_arguments`, for ``transcript`` in `codex_acp.cli.transcript_command`. This
+module is not loaded when the agent starts without options.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class _Help(argparse.HelpFormatter):
 
 
 class Parser(argparse.ArgumentParser):
-    """Adds to each error how to get help."""
+    """Says how to get help after each error."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(formatter_class=_Help, **settings)
@@ -69,7 +69,7 @@ def parser_of(word: str, **settings: Any) -> Parser:
 
 
 def subcommands(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
-    """Map the words of a command's subcommands to their parsers."""
+    """Return the parser of each subcommand of a command, by the subcommand's word."""
     return {
         word: subparser
         for action in parser._actions
@@ -366,7 +366,7 @@ def _tokens(file: str | None, *, no_token: bool) -> Tokens:
     from codex_acp.adapter.network import access_control
     from codex_acp.cli.process import TOKEN_VARIABLE, take_token
 
-    token = take_token()  # in any case: this removes it from the environment
+    token = take_token()  # always, because this removes the token from the environment
     if no_token:
         if file is not None:
             raise MisuseError("--no-token and --token-file exclude each other")

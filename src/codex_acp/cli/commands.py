@@ -1,7 +1,7 @@
-"""The commands of ``codex-acp-sdk``: their table, and the functions that run the small ones.
+"""Choose and run the command of ``codex-acp-sdk``, from the table of all commands.
 
-The program's help, its completions and its reference are made from the table. This module is not
-loaded when the agent starts without options.
+The program's help, completions and reference are made from the table. This module is not loaded
+when the agent starts without options.
 """
 
 from __future__ import annotations
@@ -52,10 +52,10 @@ class Command(NamedTuple):
 
 
 def run(argv: Sequence[str]) -> int:
-    """Parse ``argv`` and run its command; return the exit code. Raises SystemExit for ``--help``
+    """Parse ``argv`` and run the command; return the exit code. Raises SystemExit for ``--help``
     (0) and errors (2)."""
     first = argv[0] if argv else "serve"
-    if first == "login":  # Codex itself reads the arguments behind it
+    if first == "login":  # Codex itself parses the further arguments
         return _login(None, argv[1:])
     if first in COMMANDS and first != "serve":
         command = COMMANDS[first]
@@ -114,6 +114,7 @@ def _serve(argv: Sequence[str]) -> int:
 
 
 def _settings(config: Sequence[str]) -> list[str]:
+    """Return the arguments of Codex for settings of the form KEY=VALUE."""
     return [word for setting in config for word in ("-c", setting)]
 
 

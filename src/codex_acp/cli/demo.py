@@ -1,4 +1,4 @@
-"""``codex-acp-sdk demo``: a tour with the real Codex and a scripted model.
+"""Give a tour with the real Codex and a scripted model: ``codex-acp-sdk demo``.
 
 Owns the checks and the question before the start, the temporary directories, the model's script and
 the typed answers.
@@ -78,8 +78,8 @@ KEPT: Final = ("CODEX_ACP_", "CODEX_PATH")
 
 
 def demo(options: Namespace) -> int:
-    """Run the tour, or with ``--agent`` serve a client. Return the exit code; that of the tour is 0
-    if everything went as the script says."""
+    """Run the tour, or with ``--agent`` serve a client. Return the exit code: 0 if the tour went as
+    the script says."""
     codex: str | None = options.codex
     if options.agent:
         return demo_agent(codex)
@@ -127,7 +127,7 @@ def demo_agent(codex: str | None) -> int:
                 del os.environ[name]
         os.environ.update(home.env)
         code = serve(LaunchOptions(codex=codex))
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # the directories are still to be removed
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # finish removing the directories
         return code
 
 
@@ -312,7 +312,7 @@ ANSWERS: Final = (
     "answer it", "1", "Ann", "y", "send it",
     "open it",
 )  # fmt: skip
-"""Texts to type, in order. For the beginning of a choice on the screen, its key is typed."""
+"""Texts to type, in order. If a choice on the screen begins with the text, its key is typed."""
 PACE: Final = 0.7
 """Seconds before an answer, for a person who reads along."""
 KEY: Final = re.compile(r"([a-z]{2}\d+)\) (?:\x1b\[\d+m)?(.*)")
@@ -336,6 +336,7 @@ class Tour:
     """Whether to show each line of the connection."""
 
     async def run(self) -> int:
+        """Run the tour; return the exit code."""
         screen = _Screen(self.out, wire=self.wire)
         reader = LineReader() if self.interactive else _Typist(screen)
         spec = self._spec_with_shown_link(screen) if self.wire else self.spec
@@ -404,7 +405,7 @@ class _Screen(TextOutput):
         super().write_now(text)
 
     def update(self, update: Update, calls: Mapping[str, ToolCall]) -> None:
-        """Show an update; with ``wire``, not the agent's text: the shown lines contain it."""
+        """Show an update; with ``wire`` no text of the agent, which is in the shown lines."""
         if not (self._wire and isinstance(update, AgentMessageChunkSessionUpdate)):
             super().update(update, calls)
 
@@ -447,13 +448,13 @@ class _Typist(LineReader):
 
 class ShownLink:
     """Stands between a link and its receiver, and calls ``show`` with each line and its direction:
-    ``-->`` is to the agent."""
+    ``-->`` to the agent, ``<--`` from the agent."""
 
     def __init__(self, link: Link, show: Callable[[str, bytes], None]) -> None:
         self._link = link
         self._show = show
         self._unfinished = {"-->": b"", "<--": b""}
-        """Beginning of a line whose end has not come, by direction."""
+        """Direction → beginning of a line whose end has not arrived."""
         self.pause_reading, self.resume_reading = link.pause_reading, link.resume_reading
         self.aclose = link.aclose
 

@@ -1,4 +1,4 @@
-"""Make the settings to paste into an editor, so that it starts this agent. PURE.
+"""PURE: make the settings to paste into an editor, which then starts this agent.
 
 Source: the editors' documentation of ACP agents.
 """
@@ -19,7 +19,7 @@ NAME: Final = "Codex (Python)"
 
 
 class Editor(NamedTuple):
-    """An editor: its name, the place of its settings, and the function that makes them."""
+    """An editor, and the settings for it."""
 
     title: str
     place: str
@@ -28,17 +28,17 @@ class Editor(NamedTuple):
     """Makes the settings for the command that starts the agent."""
 
 
-def _json(command: Sequence[str], **more: str) -> str:
+def _json_settings(command: Sequence[str], **more: str) -> str:
     agent = {**more, "command": command[0], "args": [*command[1:]], "env": {}}
     return json.dumps({"agent_servers": {NAME: agent}}, indent=2)
 
 
-def _lua(words: Sequence[str]) -> str:
+def _lua_list(words: Sequence[str]) -> str:
     return "{ " + ", ".join(json.dumps(word, ensure_ascii=False) for word in words) + " }"
 
 
 def _avante(command: Sequence[str]) -> str:
-    arguments = _lua(command[1:]) if command[1:] else "{}"
+    arguments = _lua_list(command[1:]) if command[1:] else "{}"
     return f"""\
 require("avante").setup({{
   provider = "codex-python",
@@ -55,7 +55,7 @@ require("codecompanion").setup({{
     acp = {{
       codex = function()
         return require("codecompanion.adapters").extend("codex", {{
-          commands = {{ default = {_lua(command)} }},
+          commands = {{ default = {_lua_list(command)} }},
         }})
       end,
     }},
@@ -70,8 +70,8 @@ def _emacs(command: Sequence[str]) -> str:
 
 
 EDITORS: Final[Mapping[str, Editor]] = {
-    "zed": Editor("Zed", "settings.json", lambda command: _json(command, type="custom")),
-    "jetbrains": Editor("JetBrains IDEs", "~/.jetbrains/acp.json", _json),
+    "zed": Editor("Zed", "settings.json", lambda command: _json_settings(command, type="custom")),
+    "jetbrains": Editor("JetBrains IDEs", "~/.jetbrains/acp.json", _json_settings),
     "avante": Editor("Neovim with avante.nvim", "init.lua", _avante),
     "codecompanion": Editor("Neovim with CodeCompanion", "init.lua", _codecompanion),
     "emacs": Editor("Emacs with agent-shell", "init.el", _emacs),
@@ -90,7 +90,7 @@ EDITORS: Final[Mapping[str, Editor]] = {
 
 
 def settings_for(name: str, command: Sequence[str]) -> dict[str, JsonValue]:
-    """Return the ``editor`` of the report: the settings of the editor ``name``."""
+    """Return ``editor`` of the doctor's report: the settings for the editor ``name``."""
     editor = EDITORS[name]
     return {
         "name": name, "title": editor.title, "place": editor.place,

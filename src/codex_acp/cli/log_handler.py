@@ -1,7 +1,7 @@
-"""The handler of the log: formats records without secrets, and writes them without blocking.
+"""Write the log's records without secrets and without blocking.
 
-Owns the format of a line, counting repeated records instead of writing them, and the text of a
-session's event. Loaded after the start of Codex.
+Owns the format of a line, the count of repeated records, and the text of a session's event. Loaded
+after the start of Codex.
 """
 
 from __future__ import annotations
@@ -28,34 +28,37 @@ MAX_RECORD: Final = 32 * 1024
 REPEAT_SECONDS: Final = 60.0
 """Time after a record in which its repeats are only counted."""
 MAX_REMEMBERED: Final = 64
-"""Written records whose repeats are counted; one fault causes a few records in turn."""
+"""Most written records whose repeats are counted; one fault causes a few records in turn."""
 CLOSE_SECONDS: Final = 0.25
 """Time to write the last lines when the process ends."""
 _CONTROLS: Final = {
     **{code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160)) if code not in (9, 10)},
     ord("\n"): "\n  ",  # so that a peer's text cannot look like a line of the log
 }
-"""Replacements of control characters."""
+"""Control character → its replacement; tabs stay."""
 
 
 @record
 class _Written:
-    """A record that was written, and the number of its repeats since."""
+    """A record that was written."""
 
     at: float
+    """Time of the record, in seconds since 1970."""
     first_line: str
     repeats: int = 0
+    """Number of equal records since, which were not written."""
 
 
 class LogHandler(logging.Handler):
     """Writes records to a file descriptor or passes them to a function. Never blocks, never raises.
-    ``path`` is the file's path; None for stderr."""
+    ``path`` is that of the file; None for stderr."""
 
     def __init__(self, to: int | Callable[[str], None], path: str | None = None) -> None:
         super().__init__()
         self._path = path
         self._knows_secrets = False
         self._written: OrderedDict[int, _Written] = OrderedDict()
+        """Hash of a record without its time → the record, the oldest first."""
         self._lines: LineWriter | None = None
         self._put: Callable[[str], None]
         if isinstance(to, int):
@@ -67,7 +70,7 @@ class LogHandler(logging.Handler):
         self.setFormatter(logging.Formatter(LOG_FORMAT))
 
     def emit(self, record: LogRecord) -> None:
-        """Format a record now, since its arguments may change, and queue or count its text."""
+        """Format a record now, since its arguments may change; then queue or count the text."""
         try:
             text = self.format(record)
         except Exception as error:  # noqa: BLE001 - whatever the str() of an argument raises
@@ -78,7 +81,8 @@ class LogHandler(logging.Handler):
         if len(text) > MAX_RECORD:
             self._remember_environment()  # the cut must split no secret
             text = f"{cut(text, MAX_RECORD)} [...]"
-        key = hash((record.name, record.levelno, text.partition(record.name)[2]))
+        text_after_time = text.partition(record.name)[2]
+        key = hash((record.name, record.levelno, text_after_time))
         known = self._written.get(key)
         if known is not None and 0 <= record.created - known.at < REPEAT_SECONDS:
             known.repeats += 1
@@ -99,7 +103,7 @@ class LogHandler(logging.Handler):
         super().close()
 
     def _encoded(self, text: str) -> bytes:
-        """Return a line without secrets; `LineWriter` calls this in its thread."""
+        """Return a line without secrets; `LineWriter` calls this method in a thread."""
         self._remember_environment()
         shown = scrub(text.removesuffix("\n"), MAX_RECORD + 1024).translate(_CONTROLS)
         return f"{shown}\n".encode(errors="backslashreplace")
@@ -113,7 +117,7 @@ class LogHandler(logging.Handler):
             self._knows_secrets = True
 
     def _forget_older(self, now: float) -> None:
-        """Forget old records, and those above the limit; log the counts of their repeats."""
+        """Forget old records, and as many as make room for one more; log how often each came."""
         while self._written:
             oldest = next(iter(self._written.values()))
             if len(self._written) < MAX_REMEMBERED and now - oldest.at < REPEAT_SECONDS:
@@ -134,7 +138,7 @@ class LogHandler(logging.Handler):
 
 
 _MAX_EVENT_TEXT = 1_000
-
+"""Characters of an event in the log."""
 logger = logging.getLogger(__name__)
 
 

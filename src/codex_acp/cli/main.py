@@ -1,6 +1,6 @@
-"""The entry point of ``codex-acp-sdk``: starts the command that the arguments name.
+"""Start the command that the arguments of ``codex-acp-sdk`` name.
 
-Owns the ends that all commands share: Ctrl-C, and an output that cannot be written.
+Owns how every command ends after Ctrl-C, or if the output cannot be written.
 """
 
 from __future__ import annotations
@@ -13,21 +13,22 @@ import sys
 INTERRUPTED = 130
 """Exit code after Ctrl-C: 128 plus the number of SIGINT, as in shells."""
 _NOT_WRITTEN = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF})
-"""Errors of writing to a full or broken file."""
+"""Errors of a write to a full or broken file."""
 BAD_DIRECTORY = 2
 """Exit code if the current directory does not exist any more."""
 OUTPUT_LOST = 1
-"""Exit code when the reader of stdout went away, as in ``codex-acp-sdk demo --yes | head``."""
+"""Exit code if stdout cannot be written, as in ``codex-acp-sdk demo --yes | head``."""
 
 
 def main(argv: list[str] | None = None) -> int:
+    """Run the command; return the exit code."""
     args = sys.argv[1:] if argv is None else argv
     try:
         if None in (sys.stdin, sys.stdout, sys.stderr):
             from codex_acp.cli.process import open_missing_streams
 
             open_missing_streams()
-        if "CODEX_ACP_TOKEN" in os.environ:
+        if "CODEX_ACP_TOKEN" in os.environ:  # TOKEN_VARIABLE, whose module is rarely needed
             from codex_acp.cli.process import hide_token
 
             hide_token()
@@ -38,7 +39,7 @@ def main(argv: list[str] | None = None) -> int:
             return serve(LaunchOptions())
         from codex_acp.cli.commands import run
 
-        if isinstance(sys.stdout, io.TextIOWrapper):  # its encoding may lack some characters
+        if isinstance(sys.stdout, io.TextIOWrapper):  # the encoding may lack some characters
             sys.stdout.reconfigure(errors="backslashreplace")
         return _flush(run(args))
     except SystemExit as end:  # for example of --help, whose text is not flushed yet
@@ -61,20 +62,21 @@ def main(argv: list[str] | None = None) -> int:
 
 def _flush(code: int) -> int:
     """Flush stdout; return ``code``, or another exit code if the output cannot be written."""
-    output = sys.modules.get("codex_acp.cli.screen")
+    screen = sys.modules.get("codex_acp.cli.screen")  # None: the command has no screen
     try:
-        if output is not None:
-            output.write_rest(wait=True)
+        if screen is not None:
+            screen.write_rest(wait=True)
         if sys.stdout is not None:
             sys.stdout.flush()
     except BrokenPipeError:
         _drop_output()
         return code or OUTPUT_LOST
     except OSError as error:
-        if output is None or not output.lost:  # else the command has reported it
-            loss_code = _report_loss(error)  # reported even if the command has failed
-            return code or loss_code
-        _drop_output()
+        if screen is not None and screen.lost:  # the command has reported the loss
+            _drop_output()
+            return code
+        loss_code = _report_loss(error)  # reported even if the command has failed
+        return code or loss_code
     return code
 
 
@@ -86,7 +88,7 @@ def _report_loss(error: OSError) -> int:
 
 
 def _drop_output() -> None:
-    """Discard the buffered output: else Python prints an error at its exit."""
+    """Discard the buffered output, for which Python would print an error at the exit."""
     null = os.open(os.devnull, os.O_WRONLY)
     os.dup2(null, 1)
     os.close(null)

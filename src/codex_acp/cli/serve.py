@@ -1,7 +1,6 @@
-"""``codex-acp-sdk`` and ``codex-acp-sdk serve``: the agent, on stdin and stdout or over the
-network.
+"""Serve ACP clients on stdin and stdout or over the network: ``codex-acp-sdk [serve]``.
 
-Spawns Codex before it imports anything that takes time.
+Codex is spawned before this module imports anything that takes time.
 """
 
 from __future__ import annotations
@@ -39,9 +38,9 @@ ADAPTER_VARIABLES = frozenset({
     "APP_SERVER_LOGS", "CODEX_CONFIG", "DEFAULT_AUTH_REQUEST", "INITIAL_AGENT_MODE",
     "MODEL_PROVIDER",
 })  # fmt: skip
-"""Variables of `codex_acp.cli.adapter_variables`, which is loaded only if one of them is set."""
+"""Variables of `codex_acp.cli.adapter_variables`: the module is loaded only if one is set."""
 TRANSCRIPT_VARIABLE = "CODEX_ACP_TRANSCRIPT"
-"""Variable that `transcript_path` reads; without it, the writer of transcripts is not loaded."""
+"""Variable that `transcript_path` reads: the path of the transcript."""
 TERMINAL_HINT = (
     "codex-acp-sdk: this is an ACP agent, which an editor starts and speaks with.\n"
     "Try `codex-acp-sdk demo`, `chat` or `help`; Ctrl-D ends it."
@@ -64,9 +63,9 @@ def serve(
     """Serve until stdin ends, or with ``network`` until a signal; return the exit code.
 
     ``line_limit`` is in bytes, None for the default. ``transcript`` is the path of the transcript,
-    None for that of ``CODEX_ACP_TRANSCRIPT``; with ``transcript_wire`` it gets the messages of both
-    protocols, too. ``record`` is the path for the events of each session. ``protocol`` is a key of
-    `PROTOCOLS`. If Codex cannot be started, requests of the client get an error.
+    None for that of ``CODEX_ACP_TRANSCRIPT``; ``transcript_wire``: also write the messages of both
+    protocols to the transcript. ``record`` is the path for the events of each session. ``protocol``
+    is a key of `PROTOCOLS`. If Codex cannot be started, requests of the client get an error.
     """
     defaults: SessionDefaults | None = None
     try:
@@ -86,9 +85,9 @@ def serve(
         print(f"{PROGRAM}: error: {error}", file=sys.stderr)
         return BAD_ARGUMENTS
     options = _in_safe_directory(options)
-    # Not shared: each connection starts a Codex of its own.
+    # If Codex is not shared, each connection starts its own.
     spawned = _spawn(options) if network is None or network.shared else None
-    # Imports make many objects and little garbage; run_stdio enables the collection again.
+    # Imports make many objects and little garbage; `run_stdio` enables the collection again.
     gc.disable()
     leave_pydantic_out()
     try:
@@ -106,9 +105,8 @@ def serve(
         return BAD_ARGUMENTS if isinstance(error, MisuseError) else FAILED
     finally:
         gc.enable()
-        # No effect if Codex has ended.
         if spawned is not None and not isinstance(spawned, LaunchError):
-            spawned.kill_tree()
+            spawned.kill_tree()  # no effect if Codex has ended
 
 
 def _stdio(
@@ -121,7 +119,8 @@ def _stdio(
     """Return the function that serves the client on standard input and output."""
     if os.isatty(0):
         print(TERMINAL_HINT, file=sys.stderr)
-    early, hello = read_now(0), None
+    early = read_now(0)  # what the client has sent so far
+    hello = None
     if early and spawned is not None and not isinstance(spawned, LaunchError):
         from codex_acp.adapter.early_hello import say_hello
 
@@ -146,8 +145,8 @@ def _stdio(
 
 
 def _load_asyncio_without_tls() -> None:
-    """Import asyncio without ``ssl``, which takes a sixth of the time. A later import of ``ssl``
-    works, but asyncio opens no TLS connection in this process."""
+    """Import asyncio without ``ssl``, a sixth of the import's time. ``ssl`` can be imported later,
+    but asyncio opens no TLS connection in this process."""
     if "asyncio" in sys.modules or "ssl" in sys.modules:
         return
     modules: dict[str, ModuleType | None] = vars(sys)["modules"]
@@ -224,12 +223,14 @@ def _run_recorded(
 
 
 _MAY_RUN = (b"include", b"insteadof", b"helper", b"askpass", b"plugins", b"worktreeconfig", b"\\")
-"""Texts of which a git configuration, in lower case, has one if a fetch could run a program."""
+"""Texts in lower case. A git configuration that lets a fetch run a program has at least one."""
+_CONFIG_LIMIT = 64 * 1024
+"""Bytes of a git configuration that is searched; a larger one gets the full check."""
 
 
 def _in_safe_directory(options: LaunchOptions) -> LaunchOptions:
-    """Start Codex in ``/`` if git could run programs in this directory. Codex 0.147 fetches its
-    plugins with git when it starts, and git uses this directory's configuration."""
+    """Return options that start Codex in ``/`` if git could run programs in this directory: Codex
+    0.147 fetches plugins with git at its start, and git uses this directory's configuration."""
     if options.cwd is not None or not _may_run_programs():
         return options
     from codex_acp.codex.threads.git_programs import look
@@ -252,16 +253,16 @@ def _may_run_programs() -> bool:
         git = os.path.join(path, os.fsdecode(link).removeprefix("gitdir:").strip())  # noqa: PTH118
         git = os.path.join(git, os.fsdecode(_read(os.path.join(git, "commondir"))).strip())  # noqa: PTH118
     config = _read(os.path.join(git, "config")).lower()  # noqa: PTH118
-    return not config or any(map(config.__contains__, _MAY_RUN))
+    return not config or any(text in config for text in _MAY_RUN)
 
 
 def _read(path: str) -> bytes:
-    """Return the content of a small file; empty if it is large or cannot be read."""
-    if not os.path.isfile(path) or os.path.getsize(path) > 65536:  # noqa: PTH113, PTH202
+    """Return the content of a small file; empty if the file is large or cannot be read."""
+    if not os.path.isfile(path) or os.path.getsize(path) > _CONFIG_LIMIT:  # noqa: PTH113, PTH202
         return b""
     try:
         with open(path, "rb") as file:  # noqa: PTH123
-            return file.read(65536)
+            return file.read(_CONFIG_LIMIT)
     except OSError:
         return b""
 

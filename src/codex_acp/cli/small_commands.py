@@ -1,4 +1,4 @@
-"""The commands ``version``, ``login`` and ``play``."""
+"""Run the commands ``version``, ``login`` and ``play``."""
 
 from __future__ import annotations
 
@@ -22,26 +22,27 @@ if TYPE_CHECKING:
     from codex_acp.adapter.session.record import Difference
 
 UNUSABLE = 1
-"""Exit code if the binary is no Codex or too old, or the named one is missing."""
+"""Exit code if the binary is no Codex or too old, or a named binary is missing."""
 _SOURCES = {
     "argument": "named by --codex",
     "CODEX_PATH": "named by CODEX_PATH",
     "wheel": "from the wheel openai-codex-cli-bin",
     "PATH": "found on PATH",
 }
+"""Source of a binary → its description."""
 
 
 def print_versions(options: Namespace) -> int:
     """Print four lines; return the exit code. A missing Codex is no error, unless ``--codex`` or
-    ``CODEX_PATH`` names it."""
+    ``CODEX_PATH`` names a binary."""
     code = 0
     try:
         binary = " at ".join(version_and_place(options.codex))
     except LaunchError as error:
-        named = options.codex is not None or os.environ.get(CODEX_PATH_VARIABLE)
-        binary, code = str(error), UNUSABLE
-        if isinstance(error, CodexNotFound) and not named:
-            code = 0
+        binary = str(error)
+        is_named = options.codex is not None or os.environ.get(CODEX_PATH_VARIABLE)
+        if is_named or not isinstance(error, CodexNotFound):
+            code = UNUSABLE
     sys.stdout.write(
         f"codex-acp-sdk {__version__}\n"
         f"Codex schema  {CODEX_VERSION} ({CODEX_PACKAGE.replace(':', ' ', 1)})\n"
@@ -64,7 +65,7 @@ def version_and_place(codex: str | None = None) -> tuple[str, str]:
 
 
 def login(codex: str | None, arguments: Sequence[str]) -> int:
-    """Replace this process by ``codex login ARGUMENTS``; return 1 if Codex cannot be run."""
+    """Replace this process by ``codex login ARGUMENTS``; return an exit code if that fails."""
     try:
         binary = find_codex(codex)
         os.execv(binary.path, [binary.path, "login", *arguments])
@@ -79,8 +80,8 @@ DIFFERENT = 1
 
 
 def play_file(options: Namespace) -> int:
-    """Play a record, and print the differences of this version; with ``--session``, print a record
-    of that session instead. Return the exit code."""
+    """Play a record, and print where this version decides differently. With ``--session``, only
+    print the record of that session. Return the exit code."""
     from codex_acp.adapter.session.record import UnreadableRecord, as_test, play, read_record
     from codex_acp.cli.terminal import failed
 
@@ -107,6 +108,7 @@ def play_file(options: Namespace) -> int:
 
 
 def _difference_lines(difference: Difference) -> list[str]:
+    """Return the event, its recorded effects, and its effects today."""
     step = difference.step
     lines = [f"line {step.line}, session {step.session}: {step.event}"]
     lines += [f"  then:  {effect}" for effect in step.effects or ()] or ["  then:  nothing"]

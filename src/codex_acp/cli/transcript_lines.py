@@ -1,4 +1,4 @@
-"""Read a transcript's lines from a file, also while it grows, and print each as a terminal's row.
+"""Read a transcript's lines, also while the file grows, and print each as a row of the terminal.
 
 Owns the limits of reading. After a line that cannot be read, the next lines are read.
 """
@@ -54,7 +54,7 @@ DECIDED: Final[tuple[str, ...]] = tuple(
         )
     )
 )  # fmt: skip
-"""Words for ``--decided``: the outcomes, and who or what decided."""
+"""Words for ``--decided``, each once: the outcomes, and who or what decided."""
 _OUTCOME_TONES: Final[dict[str, Tone]] = {
     "accepted": "good", "rejected": "bad", "cancelled": "halted",
     "accept": "good", "decline": "bad", "cancel": "halted",
@@ -65,10 +65,12 @@ _AGREEMENTS: Final[dict[events.AgreementKind, str]] = {
 _ANSWERED: Final[dict[events.ElicitationAction, str]] = {
     "accept": "answered", "decline": "turned down", "cancel": "called off",
 }  # fmt: skip
-"""Verbs of an elicitation; not those of an approval, because an accepted form allows no action."""
+"""Verbs of an elicitation. An approval has other verbs, because an accepted form allows nothing."""
 
 
 class Description(NamedTuple):
+    """The words for an event."""
+
     kind: Kind
     verb: str
     sender: Party
@@ -78,7 +80,7 @@ class Description(NamedTuple):
     detail: str = ""
     tone: Tone = "plain"
     decided: tuple[str, ...] = ()
-    """The decision and who decided, from `DECIDED`; or a stop reason; empty without a decision."""
+    """The decision and who decided, in words of `DECIDED`; or a stop reason; empty for others."""
 
 
 def describe(event: events.TranscriptEvent) -> Description:
@@ -218,7 +220,8 @@ class Selection:
     """Last time."""
 
     def fits(self, entry: Entry, description: Description, *, wire: bool = False) -> bool:
-        """Return whether to show an event. One of the wire needs ``wire``, or a word in `kinds`."""
+        """Return whether to show an event. A message of the wire needs ``wire``, or a word in
+        `kinds`."""
         ref = entry.event.ref
         ids = filter(None, (ref.session_id, ref.thread_id))
         if self.sessions and not any(id_.startswith(self.sessions) for id_ in ids):
@@ -239,8 +242,8 @@ class Selection:
 
 
 def moment(text: str, now: datetime) -> str:
-    """Convert a time to the transcript's format: from ISO 8601 (UTC without a zone), or from a text
-    like ``10m``, ten minutes before ``now`` (s, m, h, d). Raises ValueError."""
+    """Convert a time to the transcript's format. ``text`` is ISO 8601 (UTC if it names no zone), or
+    like ``10m``: ten minutes before ``now`` (s, m, h, d). Raises ValueError."""
     ago = _AGO.fullmatch(text.strip())
     if ago is not None:
         try:
@@ -262,7 +265,7 @@ _VALUES: Final = re.compile(r'"(?:[^"\\]|\\.)*+"|([\[{,])')
 CHUNK: Final = 256 * 1024
 """Bytes of one read."""
 LOOK_SECONDS: Final = 0.2
-"""Seconds between two reads of a followed file."""
+"""Time between two reads of a followed file."""
 STANDARD_INPUT: Final = "-"
 FLEET_TYPES: Final = ("session", "prompt", "update", "question", "end", "left_out")
 """``type`` of the lines in the ``transcript.jsonl`` of a fleet's task, another format."""
@@ -394,15 +397,15 @@ def _was_replaced(name: str, file: FileIO, read_bytes: int) -> bool:
 MAX_TEXT: Final = 2_000
 """Characters of a row, if the output is no terminal with a width."""
 WIDE: Final = 110
-"""Columns from which a terminal's rows show the session, the sender and the receiver, too."""
+"""Least columns of a terminal whose rows also show the session, the sender and the receiver."""
 MAX_RAW: Final = 10_000
-"""Characters of a text that are escaped for a row; more would not fit into the row."""
+"""Characters of a text that are escaped for a row: more than a row can show."""
 _KINDS_SHOWN: Final[dict[Kind, tuple[str, str]]] = {
     "approval": ("\u2b22 APPROVAL", "1;33"), "elicitation": ("\u25d7 ELICITATION", "1;35"),
     "decline": ("\u2298 DECLINED", "1;31"), "prompt": ("\u203a prompt", "34"),
     "session": ("\u25a1 session", "2"), "wire": ("\u00b7 wire", "2"),
 }  # fmt: skip
-"""Kind → its mark and name, and their ANSI style."""
+"""Kind → the mark and the name that are shown, and their ANSI style."""
 _WIDTH: Final = max(len(shown) for shown, _ in _KINDS_SHOWN.values())
 _VERB_WIDTH: Final = 14
 _GAP: Final = "  "
@@ -424,7 +427,7 @@ class Rows:
         self.unread: int = 0
         """Number of lines that could not be read."""
         self.left_out: int = 0
-        """Number of events that the filters leave out; the caller counts them."""
+        """Number of events that the filters leave out. The caller counts these events."""
 
     def event(self, entry: Entry, description: Description) -> None:
         """Write one row; before the first row of a day, write the day."""
