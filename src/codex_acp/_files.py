@@ -83,8 +83,7 @@ def read_regular(path: str | Path, limit: int) -> bytes:
 
 
 def read_at_most(file: int, limit: int) -> bytes | None:
-    """Return the unread rest of a file descriptor; None for more than ``limit`` bytes. Raises
-    OSError."""
+    """Return the unread rest of a file; None for more than ``limit`` bytes. Raises OSError."""
     pieces: list[bytes] = []
     room = limit + 1
     while room > 0 and (piece := os.read(file, min(room, 1 << 20))):
@@ -134,8 +133,7 @@ def open_private(
 
 
 def append_line(file: int, line: bytes) -> None:
-    """Append a line to ``file``, opened as ``readable``; first end a line that a crash cut off.
-    Raises OSError."""
+    """Append a line; first end a line that a crash cut off. Raises OSError."""
     size = os.fstat(file).st_size
     is_cut_off = size and os.pread(file, 1, size - 1) != b"\n"
     rest = b"\n" + line if is_cut_off else line

@@ -50,8 +50,7 @@ _CODES: Final = {
 
 
 def plain_text(text: str) -> str:
-    """Return ``text`` without control sequences, and with codes in place of other control
-    characters; newlines and tabs stay."""
+    """Return ``text`` without control sequences; other control characters become codes."""
     if text.isprintable():
         return text
     return _SEQUENCE.sub("", text).replace("\r\n", "\n").translate(_CODES)

@@ -143,7 +143,8 @@ class Elicitation:
     told: Told
     """Updates to send before the question."""
     _route: routes.Elicitation
-    _elicitation_id: str
+    _name: str
+    """The ``elicitationId``."""
 
     @property
     def message(self) -> str:
@@ -169,9 +170,7 @@ class Elicitation:
     def _params(self) -> dict[str, Any]:
         routed = self._route
         sub_agent = routed.thread_id if routed.thread_id != routed.session_id else None
-        return create_request(
-            routed.form_or_url, routed.session_id, self._elicitation_id, sub_agent
-        )
+        return create_request(routed.form_or_url, routed.session_id, self._name, sub_agent)
 
 
 @dataclass(frozen=True)
@@ -290,8 +289,7 @@ class Bridge:
         return self.thread_id in (thread_id, *self._items.ancestors_of(str(thread_id)))
 
     def asked(self, request_id: RequestId, method: str, params: JsonValue) -> Route:
-        """Make a question or a decline of a request of Codex. An open request that Codex repeats
-        has the same question."""
+        """Make the route of a request of Codex. A repeated open request keeps its question."""
         info = SERVER_REQUESTS.get(method)
         try:
             if info is None or info.params is None:
@@ -585,14 +583,9 @@ class Bridge:
     def _told(self, out: _Results) -> Told:
         """Return the collected results for the program."""
         return Told(
-            self.thread_id,
-            tuple(out.replies),
-            tuple(out.settled),
-            tuple(out.interrupts),
-            out.end,
-            tuple(out.events),
-            self._client,
-        )
+            self.thread_id, tuple(out.replies), tuple(out.settled), tuple(out.interrupts), out.end,
+            tuple(out.events), self._client,
+        )  # fmt: skip
 
 
 def _key(request_id: RequestId) -> Key:

@@ -50,15 +50,13 @@ _PRIVATE: Final = re.compile(
 )
 """Keys whose values may not be on a command line, which other users of the machine can read."""
 _ALWAYS_PRIVATE: Final = re.compile(r"mcp_servers(?:\.[^.]+\.args)?")
-"""Keys whose values go with each thread in any case: the arguments of a server, or a table of
-servers, may contain a secret of any form."""
+"""Keys of server arguments and of a table of servers, which may have a secret of any form."""
 _SERVER: Final = re.compile(r"mcp_servers\.[^.]+\.")
 """Prefix of a server's settings. Either all of them go to the command line, or all go with each
 thread: Codex does not start with a server that has no command or URL, and a thread's table of
 servers replaces the settings of the command line."""
 _SEARCHED: Final = re.compile(r"(?:mcp_servers|model_providers)(?:\.|$)")
-"""Settings whose texts are searched for secrets: Codex also takes these settings with each
-thread."""
+"""Settings whose texts are searched for secrets: Codex takes these also with each thread."""
 _BARE: Final = re.compile(r"[A-Za-z0-9_-]+")
 """A TOML key that needs no quotes."""
 
@@ -75,8 +73,7 @@ class AdapterVariables(NamedTuple):
 
 
 def read_variables(environment: Mapping[str, str], given: Sequence[str] = ()) -> AdapterVariables:
-    """Read the variables; ``given`` are the ``-c`` arguments, which override them. Raises
-    MisuseError that names an invalid variable."""
+    """Read the variables; ``given``: the ``-c`` arguments, which override. Raises MisuseError."""
     config = _parse_object(CONFIG, environment.get(CONFIG))
     arguments, private, given = _split_private(dict(_leaves("", config)), given)
     provider = environment.get(PROVIDER)

@@ -172,13 +172,12 @@ class _Chat:
         )
         messages: list[tuple[str, str]] = []  # prefix and text
         for update in session.history:
-            match update:
-                case UserMessageChunkSessionUpdate():
-                    prefix = "> "
-                case AgentMessageChunkSessionUpdate():
-                    prefix = ""
-                case _:
-                    continue
+            if isinstance(update, UserMessageChunkSessionUpdate):
+                prefix = "> "
+            elif isinstance(update, AgentMessageChunkSessionUpdate):
+                prefix = ""
+            else:
+                continue
             text = text_of(update.content)
             if messages and messages[-1][0] == prefix:  # a further chunk of the same message
                 text = messages.pop()[1] + text
@@ -210,8 +209,7 @@ class _Chat:
         return sorted(sessions, key=lambda info: info.updated_at or "", reverse=True)
 
     async def _choose(self) -> str | None:
-        """Return the id of the latest session, or of a session that the person chooses. None: the
-        directory has no session."""
+        """Return the id of the latest or the chosen session; None if there is no session."""
         sessions = (await self._list_sessions())[:LISTED]
         if not sessions:
             self._screen.note(f"{NO_SESSION}; this is a new one")
@@ -287,8 +285,7 @@ class ChatCommands:
         self._session = session
 
     async def run_if_ours(self, text: str) -> bool:
-        """Run a line if it is a command of chat; return whether it is. Raises Leave, MisuseError,
-        and the errors of setting an option."""
+        """Run a line if it is a command of chat; return whether it is. Raises Leave."""
         words = text.split()
         if not words[0].startswith("/"):
             return False
@@ -405,9 +402,7 @@ class ChatInput:
         with self._screen.holding_back():
             while True:
                 try:
-                    return await self._session.prompt_async(
-                        PROMPT, completer=_CommandCompleter(session)
-                    )
+                    return await self._session.prompt_async(PROMPT, completer=_Completer(session))
                 except EOFError:
                     raise Leave from None
                 except KeyboardInterrupt:
@@ -447,7 +442,7 @@ class ChatInput:
         return FileHistory(str(path))
 
 
-class _CommandCompleter(Completer):
+class _Completer(Completer):
     """Completes slash commands, and the values of chat's own commands."""
 
     def __init__(self, session: Session) -> None:
@@ -482,9 +477,8 @@ class _CommandCompleter(Completer):
 
 
 def _output() -> Output:
-    """Return an output that never asks the terminal for the cursor's position (CPR): a late reply
-    of the terminal would be read as typed text."""
+    """Return an output that never asks the terminal for the cursor's position (CPR)."""
     output = create_output(sys.stderr)
     if isinstance(output, Vt100_Output):
-        output.enable_cpr = False
+        output.enable_cpr = False  # a late reply would be read as typed text
     return output

@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     from codex_acp.runtime import AgentSpec
 
 EXIT_NOBODY_ASKED: Final = 6
-"""Exit code for the stop reason ``end_turn`` if a permission was rejected because nobody could be
-asked."""
+"""Exit code after ``end_turn`` if a permission was rejected because nobody could be asked."""
 EXIT_CODES: Final = {
     "end_turn": 0,
     "refusal": 3,

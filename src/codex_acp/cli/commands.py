@@ -52,8 +52,7 @@ class Command(NamedTuple):
 
 
 def run(argv: Sequence[str]) -> int:
-    """Parse ``argv`` and run the command; return the exit code. Raises SystemExit for ``--help``
-    (0) and errors (2)."""
+    """Parse ``argv`` and run the command; return the exit code. Raises SystemExit as argparse."""
     first = argv[0] if argv else "serve"
     if first == "login":  # Codex itself parses the further arguments
         return _login(None, argv[1:])

@@ -78,8 +78,7 @@ KEPT: Final = ("CODEX_ACP_", "CODEX_PATH")
 
 
 def demo(options: Namespace) -> int:
-    """Run the tour, or with ``--agent`` serve a client. Return the exit code: 0 if the tour went as
-    the script says."""
+    """Run the tour, or with ``--agent`` serve a client; return the exit code."""
     codex: str | None = options.codex
     if options.agent:
         return demo_agent(codex)
@@ -295,8 +294,7 @@ def _response(topic: str, stage: int, steps: Sequence[Step], last: int) -> Model
 
 
 def script(*, pause: float) -> ModelScript:
-    """Return the model's script, which has a response for every request; ``pause`` is the time
-    between two words of a text, in seconds."""
+    """Return a script with a response for every request; ``pause``: seconds between two words."""
     responses = []
     for topic, steps_of_stages in _TOPICS.items():
         for stage, steps in enumerate(steps_of_stages):

@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias, TypeVar
 import pydantic
 
 from codex_acp._files import read_regular
-from codex_acp._json import object_at, value_at
+from codex_acp._json import object_at, text_at, value_at
 from codex_acp._version import __version__
 from codex_acp.acp._generated.version import SCHEMA_PACKAGE as ACP_PACKAGE
 from codex_acp.acp._generated.version import SCHEMA_VERSION as ACP_VERSION
@@ -146,8 +146,7 @@ class TooSlow(Exception):
 
 
 def within(seconds: float, check: Callable[[], _T]) -> _T:
-    """Run ``check`` in a thread and return its result. Raises an error of ``check``, and TooSlow:
-    then the thread still runs."""
+    """Return the result of ``check``, run in a thread. Raises TooSlow; then the thread runs on."""
     result: Future[_T] = Future()
 
     def run() -> None:
@@ -165,8 +164,7 @@ def within(seconds: float, check: Callable[[], _T]) -> _T:
 def run_program(
     argv: Sequence[str], env: Mapping[str, str], cwd: str, seconds: float
 ) -> tuple[int, str]:
-    """Run a program, then kill its process group. Return the exit status, and the text of stdout
-    and stderr. Raises OSError, TooSlow."""
+    """Run a program; kill its process group; return status and output. Raises OSError, TooSlow."""
     # A file, not a pipe: a process that survives the program would keep the pipe open.
     with tempfile.TemporaryFile() as output:
         process = subprocess.Popen(
@@ -282,14 +280,13 @@ def look_at_home() -> tuple[list[Finding], Home]:
     return findings, Home(path, content, readable, broken)
 
 
-def _look_at_folder(path: Path, in_variable: bool) -> tuple[Finding, bool]:
-    """Return the finding, and whether the folder's files can be read. ``in_variable``: CODEX_HOME
-    names the folder."""
+def _look_at_folder(path: Path, named_by_variable: bool) -> tuple[Finding, bool]:
+    """Return the finding, and whether the files of the folder can be read."""
     check, name = "codex_home", "CODEX_HOME"
     try:
         found = path.stat()
     except FileNotFoundError:
-        if in_variable:
+        if named_by_variable:
             advice = f"make it (mkdir -m 700 {path}), or unset {name}"
             return problem(check, f"{name} is {path}, which does not exist", advice), False
         if os.access(path.parent, os.W_OK | os.X_OK):
@@ -388,8 +385,8 @@ class HomeCopy(HomeDirectories):
         if self._source is None:
             return
         for path in islice(_files(self._source), MAX_FILES):
+            target = self.codex_home / path.relative_to(self._source)
             with suppress(OSError, ValueError):
-                target = self.codex_home / path.relative_to(self._source)
                 target.parent.mkdir(exist_ok=True)
                 target.write_bytes(read_regular(path, MAX_CONFIG))
 
@@ -482,8 +479,7 @@ class Answers(NotificationSink):
 
 
 async def collect_answers(path: str, copy: HomeCopy, deadline: Deadline) -> Answers:
-    """Start the Codex at ``path``, send all requests, and end Codex. An error of Codex is kept in
-    the answers, not raised."""
+    """Start the Codex at ``path``, send all requests, and end Codex. Raises no error of Codex."""
     answers = Answers()
     settings = {  # the values are TOML
         "sqlite_home": f'"{copy.codex_home}"',
@@ -710,9 +706,8 @@ def _check_sandbox(answers: Answers, sandboxes: Mapping[str, list[str]]) -> Iter
         if mode in answers.errors:
             failed.append(f"{mode}: {answers.errors[mode]}")
             continue
-        result = answers.results.get(mode)
-        stdout = str(result.get("stdout")) if isinstance(result, dict) else ""
-        stderr = str(result.get("stderr")) if isinstance(result, dict) else ""
+        stdout = text_at(answers.results, mode, "stdout") or ""
+        stderr = text_at(answers.results, mode, "stderr") or ""
         words = stdout.split()
         if words[:1] != ["started"] or words[-1:] != ["ended"]:
             said = stderr or stdout or "it said nothing"
@@ -763,8 +758,7 @@ def _check_mcp_servers(answers: Answers) -> Iterator[Finding]:
 
 
 def login_findings(status: int, output: str, store: object) -> list[Finding]:
-    """Return the findings of ``codex login status``, from its exit status and output. ``store`` is
-    the place of the login in the configuration."""
+    """Return the findings of ``codex login status``; ``store``: the configured place."""
     log_in = "log in: codex-acp-sdk login"
     if "Logged in using" in output:
         way = "an API key" if "API key" in output else "ChatGPT"

@@ -391,7 +391,10 @@ class LiveTable:
         lines = [progress.summary()]
         if not last:
             room = max(size.lines - 3, 1)  # a table higher than the terminal could not be wiped
-            lines += [_row_text(name, row, now) for name, row in list(progress.rows.items())[:room]]
+            for task_id, row in list(progress.rows.items())[:room]:
+                name = shortened(visible(task_id), NAME_COLUMNS)
+                numbers = f"{now - row.since:6.0f} s {row.tokens:8}"
+                lines.append(f"  {name:{NAME_COLUMNS}} {numbers}  {row.state}")
         self._wipe()
         self._terminal.write("".join(f"{clipped(line, width)}\n" for line in lines))
         self._terminal.flush()
@@ -407,11 +410,6 @@ class LiveTable:
         if self._drawn:  # go up to the table's first row, and erase to the end of the screen
             self._terminal.write(f"\x1b[{self._drawn}A\x1b[J")
         self._drawn = 0
-
-
-def _row_text(task_id: str, row: _Row, now: float) -> str:
-    name = shortened(visible(task_id), NAME_COLUMNS)
-    return f"  {name:{NAME_COLUMNS}} {now - row.since:6.0f} s {row.tokens:8}  {row.state}"
 
 
 # The questions of all tasks: one terminal asks one question at a time.

@@ -138,11 +138,10 @@ class Host:
         try:
             for name, setting in settings_of(session).items():
                 value: str | None = getattr(self._options, name)
-                if value is None:
-                    continue
-                if not setting:  # the agent does not offer it
-                    raise OptionNotOffered(session.agent, f"--{name}")
-                await setting.set(value)
+                if value is not None:
+                    if not setting:  # the agent does not offer it
+                        raise OptionNotOffered(session.agent, f"--{name}")
+                    await setting.set(value)
         except BaseException:
             await session.aclose()
             raise
@@ -202,8 +201,7 @@ class Host:
         reject_all(permission)
 
     def _with_answers_shown(self, policy: PermissionPolicy) -> PermissionPolicy:
-        """Wrap the policy: show each answer that no person gave, and tell the screen which calls
-        are rejected."""
+        """Wrap the policy: show answers that no person gave; tell the screen of rejected calls."""
 
         async def decide(permission: Permission) -> str | None:
             call_id = permission.tool_call.tool_call_id
@@ -216,10 +214,9 @@ class Host:
             await until_written()  # an answer that cannot be reported is not given
             allowed = permission.kind in self._options.allow
             by = f"--allow {permission.kind}" if allowed else None
+            option_id = None if option is None else option.option_id
             if self._json_output is not None:
-                self._json_output.permission(
-                    permission, None if option is None else option.option_id, by
-                )
+                self._json_output.permission(permission, option_id, by)
             elif self._questions is None or allowed:
                 title = visible(permission.tool_call.title or call_id)
                 chosen = "rejected, since nobody can be asked"
@@ -228,7 +225,7 @@ class Host:
                 self._screen.note(f"permission for {title}: {chosen}")
             if option is None or option.kind in REJECTING:
                 self._screen.note_rejected(call_id)
-            return None if option is None else option.option_id
+            return option_id
 
         return decide
 

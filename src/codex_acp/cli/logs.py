@@ -23,8 +23,7 @@ LEVEL_VARIABLE = "CODEX_ACP_LOG"
 
 
 def chosen_level(option: str | None = None, default: str = DEFAULT_LEVEL) -> str:
-    """Return the level in the option, else in `LEVEL_VARIABLE`, else ``default``. Raises
-    ValueError."""
+    """Return the level in the option, else in the variable, else ``default``. Raises ValueError."""
     source, text = "--log-level", option
     if text is None:
         source, text = LEVEL_VARIABLE, os.environ.get(LEVEL_VARIABLE) or default
@@ -35,8 +34,7 @@ def chosen_level(option: str | None = None, default: str = DEFAULT_LEVEL) -> str
 
 
 def open_log(path: str) -> int:
-    """Return a descriptor that appends to the ``--log-file``, which only its owner can read. Raises
-    ValueError."""
+    """Open the ``--log-file`` for appending; only its owner can read it. Raises ValueError."""
     from codex_acp._files import open_private
 
     try:

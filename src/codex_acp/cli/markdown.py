@@ -32,11 +32,9 @@ if TYPE_CHECKING:
 BLOCK_LIMIT: Final = 8 * 1024
 """Characters of a block; a longer block, and the text after it, are shown without a layout."""
 CELL_LIMIT: Final = 2_000
-"""Cells of tables, above which a text is shown without a layout: the parser adds the cells that are
-missing in a row."""
+"""Most cells of tables in a text with a layout: the parser adds missing cells to each row."""
 BRACKET_LIMIT: Final = 500
-"""Opening brackets, above which a text is shown without a layout: for the end of each, the parser
-searches the rest of the text."""
+"""Most opening brackets in a text with a layout: for each, the parser searches all the rest."""
 PARSE_LIMIT: Final = 4 * BLOCK_LIMIT
 """Characters parsed without a new block, above which a blank line causes no further parse."""
 GROWTH: Final = 5 / 4
@@ -240,8 +238,6 @@ class _Table(TableElement):
 
 
 class _Page(Markdown):
-    """A text with the parser and the elements of this module."""
-
     elements: ClassVar[dict[str, type[MarkdownElement]]] = {
         **Markdown.elements,
         "heading_open": _Heading,

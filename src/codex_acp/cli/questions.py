@@ -80,9 +80,6 @@ class _Choice(NamedTuple):
     rejects: bool
 
 
-_DECLINE: Final = _Choice("decline", rejects=True)
-
-
 class Questions:
     """Asks one question at a time, even if the agent asks several at once.
 
@@ -130,12 +127,9 @@ class Questions:
         """Ask to fill in a form; return its content, or ``decline`` or ``cancel``."""
         schema = form.requested_schema
         async with self._open():
-            choices = [_Choice("answer it", rejects=False), _DECLINE]
-            chosen = await self._choose(lambda: self._overview(form), choices, _NOT_NOW)
-            if chosen is None:
-                return "cancel"
-            if choices[chosen] is _DECLINE:
-                return "decline"
+            action = await self._offer(lambda: self._overview(form), "answer it")
+            if action != "accept":
+                return action
             content: dict[str, types.ElicitationContentValue] = {}
             for name, field in schema.properties.items():
                 try:
@@ -163,15 +157,10 @@ class Questions:
             Line(request.url, "  ", "bold"),
         ]
         async with self._open():
-            choices = [_Choice("open it", rejects=False), _DECLINE]
-            chosen = await self._choose(lambda: lines, choices, _NOT_NOW)
-        if chosen is None:
-            return "cancel"
-        return "decline" if choices[chosen] is _DECLINE else "accept"
+            return await self._offer(lambda: lines, "open it")
 
     async def ask_to_agree(self, question: str) -> bool:
-        """Ask a yes-or-no question of this program; return whether the person agrees. Enter agrees,
-        Ctrl-D does not."""
+        """Ask a yes-or-no question of this program; Enter agrees, Ctrl-D does not."""
         async with self._open():
             while True:
                 try:
@@ -213,6 +202,12 @@ class Questions:
         if self._waiting:
             more = "question waits" if self._waiting == 1 else "questions wait"
             yield Line(f"({self._waiting} more {more})", "  ", "dim")
+
+    async def _offer(self, lines: Callable[[], Iterable[Line]], words: str) -> UrlAnswer:
+        """Show an elicitation with the choices ``words`` and "decline"."""
+        choices = [_Choice(words, rejects=False), _Choice("decline", rejects=True)]
+        chosen = await self._choose(lines, choices, _NOT_NOW)
+        return "cancel" if chosen is None else "decline" if choices[chosen].rejects else "accept"
 
     async def _choose(
         self, lines: Callable[[], Iterable[Line]], choices: Sequence[_Choice], on_enter: str

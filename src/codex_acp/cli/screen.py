@@ -48,8 +48,7 @@ if TYPE_CHECKING:
 SHOWN_SECONDS: Final = 0.1
 """Time for the reader of a pipe, such as ``tee``, to show the text that it has read."""
 MAX_POLLS: Final = 200
-"""Most checks whether the reader has read everything, `SHOWN_SECONDS` / 10 apart: two seconds. A
-reader that reads nothing shows nothing either."""
+"""Most checks, `SHOWN_SECONDS` / 10 apart, whether the reader has read everything."""
 
 
 def open_output(stream: TextIO | None) -> TextIO:
@@ -123,8 +122,7 @@ def put(stream: TextIO, text: str) -> None:
 
 
 def write_rest(*, wait: bool = False) -> bool:
-    """Write unwritten output, as much as is taken at once, or everything with ``wait``. Return
-    whether everything is written. Raises OSError."""
+    """Write what is taken at once, or with ``wait`` all; return whether all is written."""
     with _unwritten_lock:
         while _unwritten:
             descriptor, data = _unwritten[0]
@@ -373,8 +371,7 @@ class TextOutput:
             self.say(row)
 
     def line(self, line: Line, mark_style: Style = "") -> None:
-        """Write an agent's text, broken between words for a terminal. ``mark_style`` is for the
-        mark in the prefix."""
+        """Write an agent's text, broken between words for a terminal."""
         mark = line.prefix.rstrip(" ")
         prefix = self._styled(mark, mark_style) + line.prefix[len(mark) :]
         on_terminal = self._err.isatty()
@@ -424,8 +421,7 @@ class TextOutput:
             await asyncio.sleep(SHOWN_SECONDS)
 
     async def until_room(self) -> None:
-        """Wait until all output is written and, if too much of it is held back, until no question
-        is open."""
+        """Wait until all output is written; if much is held back, until no question is open."""
         await asyncio.sleep(0)  # Ctrl-C is handled between updates that arrived together
         await until_written()
         if self._held_text > HELD_TEXT:
@@ -610,8 +606,7 @@ _HINTS: Final = (
     ),
     (", or go on with a copy (session/fork)", ""),
 )
-"""Next steps in errors of this package's agent that name a method of ACP, each with the step for a
-person."""
+"""Next steps in errors of this package's agent for a client → those for a person."""
 _TEXT_KEYS: Final = ("message", "details", "detail", "error", "reason")
 """Keys of an error's data under which agents put a sentence."""
 
@@ -641,8 +636,7 @@ def describe_error(error: Exception, agent: str, *, ours: bool = False) -> str:
 
 
 def _repeats(message: str, data: object) -> bool:
-    """Return whether ``message`` has each value of ``data`` as a whole word. False if there are too
-    many to compare."""
+    """Return whether a short message has each of a few values of ``data`` as whole words."""
     values = [str(value) for value in itertools.islice(_values(data), MOST_VALUES + 1)]
     return (
         len(message) <= DETAIL_LIMIT

@@ -33,8 +33,7 @@ _SOURCES = {
 
 
 def print_versions(options: Namespace) -> int:
-    """Print four lines; return the exit code. A missing Codex is no error, unless ``--codex`` or
-    ``CODEX_PATH`` names a binary."""
+    """Print four lines; return the exit code: 0 also without Codex, unless a binary is named."""
     code = 0
     try:
         binary = " at ".join(version_and_place(options.codex))

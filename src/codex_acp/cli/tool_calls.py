@@ -123,8 +123,7 @@ def describe_call(call: ToolCall, *, verbose: bool = False) -> Iterator[Line]:
         text = _text_of(content)
         shown_texts.append(text)
         lines = list(_unfenced(text))
-        is_command = command is not None and "\n".join(lines).strip() in (command, visible(command))
-        if not is_command:
+        if command is None or "\n".join(lines).strip() not in (command, visible(command)):
             yield from (Line(line, FOREIGN_PREFIX) for line in lines)
     if raw is not None and not (diffs and call.kind in SHOWN_BY_DIFF):
         left_out = () if command is None else (*SHOWN_WITH_COMMAND, command_key)
@@ -161,8 +160,7 @@ def describe_outcome(call: ToolCall, *, verbose: bool = False) -> Iterator[Line]
 
 
 def exit_code_of(call: ToolCall) -> int | None:
-    """Return a command's exit code; negative if Codex ended it, 0 for a completed call without a
-    code, None if no code is known."""
+    """Return a command's exit code; negative if Codex ended the command, None if unknown."""
     raw = call.raw_output
     code = raw.get("exitCode", raw.get("exit_code")) if isinstance(raw, dict) else None
     if isinstance(code, int):

@@ -139,8 +139,6 @@ Row: TypeAlias = "dict[str, JsonValue]"
 
 @dataclass(slots=True)
 class PageData:
-    """The data of a page."""
-
     rows: list[Row] = field(default_factory=list)
     details: list[str] = field(default_factory=list)
     """The JSON of each row's line in the transcript."""

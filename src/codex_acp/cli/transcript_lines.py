@@ -69,8 +69,6 @@ _ANSWERED: Final[dict[events.ElicitationAction, str]] = {
 
 
 class Description(NamedTuple):
-    """The words for an event."""
-
     kind: Kind
     verb: str
     sender: Party
@@ -220,8 +218,7 @@ class Selection:
     """Last time."""
 
     def fits(self, entry: Entry, description: Description, *, wire: bool = False) -> bool:
-        """Return whether to show an event. A message of the wire needs ``wire``, or a word in
-        `kinds`."""
+        """Return whether to show an event. ``wire``: messages of the wire need no kind."""
         ref = entry.event.ref
         ids = filter(None, (ref.session_id, ref.thread_id))
         if self.sessions and not any(id_.startswith(self.sessions) for id_ in ids):
