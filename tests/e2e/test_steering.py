@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -20,6 +21,11 @@ WORK = SCENES.add(
     [Gate("work"), Text("Three.")],  # and take the two messages one after the other
 )
 ALONE = SCENES.add("alone", [Text("Alone.")])
+
+DOING = SCENES.add(
+    "doing", [Text("One."), exec_command("true", call_id="c2"), Gate("doing")], [Text("Done.")]
+)
+IMPROVE = SCENES.add("improve", [Text("A plan.")])
 
 PROMPT_REQUIRED = {"steering": {"idleBehavior": "promptRequired"}}
 
@@ -52,6 +58,28 @@ def test_a_message_is_injected_into_the_running_turn_or_says_that_none_runs(vers
         assert steer(bench, ALONE) == {"outcome": "startedNewTurn"}
         said = "agent_message_chunk"
         bench.wait(bench.session, lambda u: u["sessionUpdate"] == said, since=mark)
+
+
+@pytest.mark.attack("model")
+@pytest.mark.parametrize("idle", [PROMPT_REQUIRED, None], ids=["prompt required", "new turn"])
+def test_a_plan_is_never_injected_into_a_turn_that_runs_without_plan_mode(idle: Any) -> None:
+    with SubAgentBench(SCENES, 1) as bench:
+        bench.begin(DOING)
+        bench.model.wait_for_gate("doing")
+        message = [{"type": "text", "text": f"/plan {IMPROVE}"}]
+        params = {"sessionId": bench.session, "prompt": message}
+        asked = bench.adapter.start(METHOD, params if idle is None else {**params, "_meta": idle})
+        bench.wait(bench.session, lambda u: "counts from the next turn on" in json.dumps(u))
+        if idle is not None:
+            outcome = {"outcome": "promptRequired", "reason": "noRunningTurn"}
+            assert bench.adapter.answer(asked)["result"] == outcome
+        bench.model.open("doing")
+        assert bench.end() == "end_turn"
+        if idle is None:
+            assert bench.adapter.answer(asked)["result"] == {"outcome": "startedNewTurn"}
+            bench.wait(bench.session, lambda u: "A plan." in json.dumps(u))
+        planned = ["Plan Mode" in json.dumps(each.body) for each in bench.model.requests]
+        assert planned == ([False, False, True] if idle is None else [False, False])
 
 
 def test_what_cannot_be_steered_is_refused() -> None:
