@@ -86,6 +86,8 @@ class _Server:
             self._threads += 1
             made = default_result("thread/resume", {**params, "threadId": self._name()}, "")
             result = made
+        if method == "mcpServer/oauth/login":
+            result = {"authorizationUrl": "https://login.example.org/", "loginId": "l1"}
         if method == "thread/turns/list":
             result = {"data": [], "nextCursor": None}
         self._reply(request_id, result or {})
@@ -112,6 +114,11 @@ class _Server:
                 self._play(file_change_approval(item_id=f"call-{self._next_id}"), thread, turn)
             case "form":
                 self._form(thread, turn)
+            case "login":
+                failed = {"threadId": thread, "name": "s", "status": "failed", "error": "401"}
+                failed |= {"failureReason": "reauthenticationRequired"}
+                self._notify("mcpServer/startupStatus/updated", failed)
+                self._complete(thread, "completed")
             case "wait":
                 pass
             case "die":

@@ -301,3 +301,26 @@ async def test_a_session_whose_owner_cannot_be_written_is_refused_and_nothing_of
         his = (await bob.ask("session/new", new))["sessionId"]
     again = Owners(TWO, str(file))
     assert [again.owns("alice", first), again.owns("bob", his)] == [True, True]
+
+
+@pytest.mark.attack("network")
+async def test_a_login_of_an_mcp_server_is_its_owners_alone(tmp_path: Path) -> None:
+    pages: dict[str, object] = {"elicitation": {"url": {}}}
+    async with (
+        served(tmp_path, tokens=several_tokens()) as server,
+        server.connect(ALICE, capabilities=pages) as alice,
+        server.connect(BOB, capabilities=pages) as bob,
+    ):
+        his = await bob.new_session(server.cwd)
+        hers = await alice.new_session(server.cwd)
+        await alice.prompt(hers, "login")
+        asked = await alice.question()
+        assert asked["params"]["url"] == "https://login.example.org/"
+        assert asked["params"]["sessionId"] == hers
+        await bob.reply(asked, {"action": "accept"})  # an answer to nothing that he was asked
+        await alice.reply(asked, {"action": "decline"})
+        await alice.until(lambda: "is not logged in: the page was not opened" in str(alice.updates))
+        await bob.outcome(await bob.prompt(his, "hello"))
+        assert bob.asked == []
+        assert "log" not in bob.text(his)
+        assert "login.example.org" not in str(bob.received)
