@@ -52,6 +52,17 @@ class Colour(BaseModel):
     name: str
 
 
+async def test_agents_that_start_at_once_in_an_empty_home_all_start(tmp_path: Path) -> None:
+    script = [ModelResponse(Text("Done."), repeat=True)]
+    with ScriptedModel(script) as model, CodexHome(model.base_url) as home:
+        agent = AgentSpec.codex(env=home.env, inherit_env=False)  # a process for each task
+        cwd = str(home.workspace)
+        tasks = [Task(agent=agent, id=str(n), prompt="Go.", cwd=cwd) for n in range(4)]
+        found = await outcomes(fleet_of(tmp_path / "out", concurrency=4), *tasks)
+    assert [found[task.id].text for task in tasks] == ["Done."] * 4
+    assert [len(found[task.id].attempts) for task in tasks] == [1] * 4
+
+
 async def test_codex_works_in_worktrees_of_its_own(tmp_path: Path) -> None:
     source = repository(tmp_path / "source")
     script = [

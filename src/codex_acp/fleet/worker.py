@@ -145,37 +145,12 @@ TASKS_PER_AGENT: Final = 8
 """Tasks that share an agent's process at once; a loss of the process hits them all."""
 
 
-class FirstStart:
-    """Lets the first process of an agent set up an empty home before another process starts. Codex
-    0.163 fails if two processes make its database at once."""
-
-    def __init__(self) -> None:
-        self._lock = asyncio.Lock()
-        self._over = asyncio.Event()
-        """Set when a process has started: from then on, nothing waits."""
-
-    async def __aenter__(self) -> None:
-        if not self._over.is_set():
-            await self._lock.acquire()
-            if self._over.is_set():  # another process has started meanwhile
-                self._lock.release()
-
-    async def __aexit__(self, exc_type: object, *_exc: object) -> None:
-        if self._over.is_set():
-            return
-        if exc_type is None:
-            self._over.set()
-        self._lock.release()
-
-
 @dataclass(eq=False, slots=True)
 class Lease:
     """An agent's process, and the number of tasks that use it."""
 
     runtime: AgentRuntime
     questions: WorkerQuestions
-    first_start: FirstStart
-    """A context to open the session in."""
     tasks: int = 0
     spoiled: bool = False
     """Whether no more tasks may use the process: it ends with its last task."""
@@ -188,7 +163,6 @@ class AgentPool:
     tasks_per_agent: int = TASKS_PER_AGENT
     _leases: dict[tuple[object, ...], list[Lease]] = field(default_factory=dict)
     """Agent's key, forms, urls → its processes."""
-    _first_starts: dict[tuple[object, ...], FirstStart] = field(default_factory=dict)
 
     def borrow(self, spec: AgentSpec, *, forms: bool, urls: bool) -> Lease:
         """Return a process for one more session of ``spec``; the session starts the process."""
@@ -202,8 +176,7 @@ class AgentPool:
         runtime = AgentRuntime(
             on_form=questions.form if forms else None, on_url=questions.url if urls else None
         )
-        first_start = self._first_starts.setdefault(spec.key, FirstStart())
-        lease = Lease(runtime, questions, first_start, tasks=1, spoiled=not spec.shared)
+        lease = Lease(runtime, questions, tasks=1, spoiled=not spec.shared)
         self._leases.setdefault(key, []).append(lease)
         return lease
 
@@ -335,13 +308,12 @@ class SessionRun:
     async def _open(self, lease: Lease, directory: Path, *, again: bool) -> Session:
         job = self._job
         try:
-            async with lease.first_start:
-                return await lease.runtime.open(
-                    job.agent,
-                    cwd=directory,
-                    session_id=job.session_id if again else None,
-                    permissions=self._permission,
-                )
+            return await lease.runtime.open(
+                job.agent,
+                cwd=directory,
+                session_id=job.session_id if again else None,
+                permissions=self._permission,
+            )
         except ErrorReply as error:
             in_session = error.method.startswith("session/")
             if in_session and error.code == INTERNAL_ERROR and reason_of(error) == "agent_error":
