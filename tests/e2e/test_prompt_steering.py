@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 import anyio
 import pytest
@@ -16,7 +18,7 @@ class Running:
 
     def __init__(self, bench: AdapterBench, session: str, tasks: anyio.abc.TaskGroup) -> None:
         self._bench = bench
-        self._session = session
+        self.session = session
         self._tasks = tasks
         self.ended: dict[str, str] = {}
         """Text of the prompt → its stop reason, in the order of the answers."""
@@ -27,7 +29,7 @@ class Running:
         self._tasks.start_soon(self._run, text)
 
     async def _run(self, text: str) -> None:
-        response = await self._bench.prompt(self._session, text)
+        response = await self._bench.prompt(self.session, text)
         self.ended[text] = response.stop_reason
         self._news.set()
         self._news = anyio.Event()
@@ -39,19 +41,26 @@ class Running:
                 await self._news.wait()
 
 
+@asynccontextmanager
+async def begun(bench: AdapterBench, text: str) -> AsyncIterator[Running]:
+    """The prompts of a new session, of which the first one runs."""
+    session = await bench.new_session()
+    async with anyio.create_task_group() as tasks:
+        running = Running(bench, session, tasks)
+        running.start(text)
+        yield running
+
+
 async def test_a_prompt_sent_while_one_runs_reaches_the_model_in_the_same_turn() -> None:
     script = [
         ModelResponse(exec_command("true"), Gate("hold"), when=When(user_text="first")),
         ModelResponse(Text("Both heard."), when=When(user_text="second")),
     ]
     async with AdapterBench(script) as bench:
-        session = await bench.new_session()
-        async with anyio.create_task_group() as tasks:
-            running = Running(bench, session, tasks)
-            running.start("first")
+        async with begun(bench, "first") as running:
             await bench.wait_for_gate("hold")
             running.start("second")
-            await bench.wait_for_text(session, "Both heard.")
+            await bench.wait_for_text(running.session, "Both heard.")
             bench.model.open("hold")
             await running.all_ended(2)
 
@@ -59,7 +68,7 @@ async def test_a_prompt_sent_while_one_runs_reaches_the_model_in_the_same_turn()
         asked = bench.model.requests[-1].user_texts
         assert asked[-1] == "second"
         assert "first" in asked
-        assert bench.text(session) == "Both heard."
+        assert bench.text(running.session) == "Both heard."
         shown = [n.update.session_update for n in bench.updates]
         assert "user_message_chunk" not in shown, "the client knows what it said"
 
@@ -67,10 +76,7 @@ async def test_a_prompt_sent_while_one_runs_reaches_the_model_in_the_same_turn()
 async def test_a_prompt_sent_in_a_review_is_the_next_turn() -> None:
     script: list[list[Step]] = [[Gate("hold"), Text("Fine code.")], [Text("Hello again.")]]
     async with AdapterBench(script) as bench:
-        session = await bench.new_session()
-        async with anyio.create_task_group() as tasks:
-            running = Running(bench, session, tasks)
-            running.start("/review look closely")
+        async with begun(bench, "/review look closely") as running:
             await bench.wait_for_gate("hold")
             running.start("hello")
             bench.model.open("hold")
@@ -81,7 +87,7 @@ async def test_a_prompt_sent_in_a_review_is_the_next_turn() -> None:
             ("hello", "end_turn"),
         ]
         assert bench.model.requests[-1].last_user_text == "hello"
-        assert bench.text(session).endswith("Hello again.")
+        assert bench.text(running.session).endswith("Hello again.")
 
 
 @pytest.mark.attack("model")
@@ -92,10 +98,7 @@ async def test_a_plan_that_is_wanted_while_a_turn_runs_is_the_next_turn_in_plan_
         ModelResponse(Text("A plan."), when=When(user_text="Improve it.")),
     ]
     async with AdapterBench(script) as bench:
-        session = await bench.new_session()
-        async with anyio.create_task_group() as tasks:
-            running = Running(bench, session, tasks)
-            running.start("first")
+        async with begun(bench, "first") as running:
             await bench.wait_for_gate("hold")
             running.start("/plan Improve it.")
             await bench.wait_for_update(lambda n: n.update.session_update == "config_option_update")
@@ -109,17 +112,14 @@ async def test_a_plan_that_is_wanted_while_a_turn_runs_is_the_next_turn_in_plan_
 
 async def test_a_review_is_cancelled() -> None:
     async with AdapterBench([[Gate("never"), Text("Not heard.")], [Text("Next.")]]) as bench:
-        session = await bench.new_session()
-        async with anyio.create_task_group() as tasks:
-            running = Running(bench, session, tasks)
-            running.start("/review look closely")
+        async with begun(bench, "/review look closely") as running:
             await bench.wait_for_gate("never")
-            bench.cancel(session)
+            bench.cancel(running.session)
             with anyio.fail_after(60):
                 await running.all_ended(1)
 
         assert running.ended == {"/review look closely": "cancelled"}
-        assert (await bench.prompt(session, "next")).stop_reason == "end_turn"
+        assert (await bench.prompt(running.session, "next")).stop_reason == "end_turn"
 
 
 async def test_a_cancel_ends_the_turn_and_all_of_its_prompts() -> None:
@@ -129,20 +129,17 @@ async def test_a_cancel_ends_the_turn_and_all_of_its_prompts() -> None:
         [Text("Again.")],
     ]
     async with AdapterBench(script) as bench:
-        session = await bench.new_session()
-        async with anyio.create_task_group() as tasks:
-            running = Running(bench, session, tasks)
-            running.start("first")
-            await bench.wait_for_text(session, "Begin. ")
+        async with begun(bench, "first") as running:
+            await bench.wait_for_text(running.session, "Begin. ")
             running.start("second")
-            await bench.wait_for_text(session, "Go on. ")
-            bench.cancel(session)
+            await bench.wait_for_text(running.session, "Go on. ")
+            bench.cancel(running.session)
             with anyio.fail_after(60):
                 await running.all_ended(2)
 
         assert running.ended == {"first": "cancelled", "second": "cancelled"}
-        assert (await bench.prompt(session, "third")).stop_reason == "end_turn"
-        assert bench.text(session) == "Begin. Go on. Again."
+        assert (await bench.prompt(running.session, "third")).stop_reason == "end_turn"
+        assert bench.text(running.session) == "Begin. Go on. Again."
 
 
 async def test_many_prompts_at_once_are_each_answered_once_and_all_read() -> None:
@@ -152,11 +149,8 @@ async def test_many_prompts_at_once_are_each_answered_once_and_all_read() -> Non
     ]
     texts = [f"number {n}" for n in range(6)]
     async with AdapterBench(script) as bench:
-        session = await bench.new_session()
-        async with anyio.create_task_group() as tasks:
-            running = Running(bench, session, tasks)
-            running.start(texts[0])
-            await bench.wait_for_text(session, "Begin. ")
+        async with begun(bench, texts[0]) as running:
+            await bench.wait_for_text(running.session, "Begin. ")
             for text in texts[1:]:
                 running.start(text)
             await running.all_ended(6)
