@@ -9,10 +9,10 @@ from typing import Any, cast
 import pytest
 
 from codex_acp.transport.descriptors import (
-    LITTLE,
     QUICK_READS,
     QUICK_SECONDS,
     REST_SECONDS,
+    SMALL_READ,
     DescriptorReader,
 )
 
@@ -112,7 +112,7 @@ def test_it_rests_again_while_little_comes_at_once(reading: Reading) -> None:
 
 
 @pytest.mark.parametrize(
-    ("data", "after"), [(b"y" * LITTLE, 0.0), (b"z", 2 * QUICK_SECONDS)], ids=["much", "later"]
+    ("data", "after"), [(b"y" * SMALL_READ, 0.0), (b"z", 2 * QUICK_SECONDS)], ids=["much", "later"]
 )
 def test_it_rests_no_more_when_much_came_or_little_came_later(
     reading: Reading, data: bytes, after: float

@@ -25,34 +25,33 @@ if TYPE_CHECKING:
     from codex_acp.transport.link import Receiver
 
 END_GRACE_SECONDS = 0.2
-"""Seconds between the exit and the end of stdout, in either order: a grandchild may hold stdout
-open."""
+"""Seconds to wait after the exit for the end of stdout, which a grandchild may hold open, or after
+the end of stdout for the exit."""
 
 EXIT_SECONDS = 0.2
 """Seconds for a child to exit once its stdin is closed; Codex takes about 0.1."""
 
 FINAL_READ_LIMIT = 1024 * 1024
-"""Bytes read at the very end: the largest pipe, so that all output of the child is delivered, and a
-grandchild that keeps writing cannot hold this side up."""
+"""Bytes read after the exit: all that a pipe can hold, but no more, because a grandchild may write
+on and on."""
 
 AGAIN_SECONDS = 0.3
-"""Seconds before a child that ended without output is started again, in addition to the seconds
-from its start until its end was noticed (`MAX_EXTRA_SECONDS` at most), which grow with the
-machine's load. If two Codex make the databases of a new CODEX_HOME at once, one of them ends; the
-other has made them by then."""
+"""Seconds before a child that ended without output is started again. The seconds that the child
+lived are added, because they grow with the machine's load (`MAX_EXTRA_SECONDS` at most). If two
+Codex create the databases of a new CODEX_HOME at once, one ends; this gives the other time."""
 
 MAX_EXTRA_SECONDS = 5.0
 
 COLLECT_SECONDS = 0.02
-"""Seconds for the kernel to give the exit status of a killed process."""
+"""Seconds for the kernel to report the exit status of a killed process."""
 
 POLL_SECONDS = 0.005
 """Seconds between two checks of a process that is about to end."""
 
 
 class Process:
-    """A process that was started, with unbuffered pipes. Its environment has the ``mark`` by which
-    `ProcessTree` finds its descendants."""
+    """A process that was started, with unbuffered pipes. `ProcessTree` finds its descendants by the
+    ``mark`` in their environments."""
 
     def __init__(
         self, pid: int, stdin: IO[bytes], stdout: IO[bytes], stderr: IO[bytes], mark: str
@@ -91,7 +90,7 @@ class Process:
         except ChildProcessError:  # other code has collected the status
             self._collected = True
         else:
-            if pid == 0:
+            if pid == 0:  # the process still runs
                 return
             self._collected = True
             self.returncode = os.waitstatus_to_exitcode(status)
@@ -155,12 +154,13 @@ class ChildProcess:
         """All bytes written to the child, kept while it may be started once more."""
         self._receiver: Receiver | None = None
         self._is_attached = False
+        """Whether the event loop reads, writes and watches the process."""
         self.offered: int = 0
-        """Bytes that were passed to `write` and `write_early`."""
+        """Number of bytes that were passed to `write` and `write_early`."""
         self._early = 0
-        """Bytes of the line that `write_early` wrote to this process."""
+        """Number of bytes that `write_early` wrote to this process."""
         self.taken: int | None = None
-        """How many of the ``offered`` bytes the child had read when it ended, at most.
+        """Most of the ``offered`` bytes that the child can have read before it ended.
 
         None while it runs, and on systems that do not report the number.
         """
@@ -172,11 +172,12 @@ class ChildProcess:
         self._restarting = False
         """Whether the child has ended and is about to be started again."""
         self._end_reported = False
-        self._collected = False
+        self._released = False
+        """Whether the process has ended and `_release` was called."""
         self._closing: Task[None] | None = None
 
     def _set_process(self, process: Process) -> None:
-        self._process, self._began = process, time.monotonic()
+        self._process, self._started_at = process, time.monotonic()
         self._tail = StderrTail(self._on_stderr_line)
         self._tree = ProcessTree(process.pid, process.mark)
 
@@ -239,8 +240,8 @@ class ChildProcess:
 
     async def aclose(self) -> None:
         """End the child and all its descendants, also those in other sessions: close stdin, send
-        SIGTERM, then SIGKILL. Takes half a second besides the child's time to exit; discards its
-        output."""
+        SIGTERM, then SIGKILL. Discards the child's output. Takes the ``exit_seconds`` of `spawn`
+        and half a second at most."""
         import asyncio
 
         from codex_acp.transport.shielding import finish
@@ -254,28 +255,30 @@ class ChildProcess:
     def kill_tree(self) -> None:
         """Kill the child and all its descendants, without an event loop; takes up to 0.1 s. Does
         not report the end of the link: `aclose` does."""
-        if self._collected:
+        if self._released:
             return
         from codex_acp.transport.shutdown import kill_now
 
         kill_now(self._tree)
-        self._collect()
+        self._release()
 
     def _attach(self) -> None:
-        """Read, write and watch the process."""
+        """Have the event loop read, write and watch the process."""
         import asyncio
 
         self._loop = loop = asyncio.get_running_loop()
         self._exited = loop.create_future()
         process = self._process
-        stdout, stderr = process.stdout.fileno(), process.stderr.fileno()
+        pipes = (process.stdin, process.stdout, process.stderr)
+        stdin, stdout, stderr = (pipe.fileno() for pipe in pipes)
         os.set_blocking(stdout, False)
         os.set_blocking(stderr, False)
         self._writer = DescriptorWriter(
-            loop, process.stdin.fileno(), self._pause, self._resume, self._writing_failed
+            loop, stdin, self._pause_writing, self._resume_writing, self._writing_failed
         )
+        on_hang_up = self._resume_writing
         self._reader = DescriptorReader(
-            loop, stdout, self._deliver, lambda _: self._check_end(), self._resume
+            loop, stdout, self._deliver, lambda _: self._check_end(), on_hang_up
         )
         self._stderr_reader = DescriptorReader(
             loop, stderr, self._tail.feed, lambda _: self._tail.end()
@@ -290,7 +293,7 @@ class ChildProcess:
     async def _close(self) -> None:
         from codex_acp.transport.shutdown import shut_down
 
-        if self._collected:
+        if self._released:
             self._report_end(None)
             return
         try:
@@ -302,8 +305,8 @@ class ChildProcess:
             await shut_down(self._tree, self._exited, self._close_stdin, self._exit_seconds)
         finally:
             if self._is_attached and self._exited.done():
-                self._collect()
-            else:  # it outlived SIGKILL, or a closing event loop has cancelled this task
+                self._release()
+            else:  # the child has outlived SIGKILL, or a closing event loop has cancelled this task
                 self.kill_tree()
             self._report_end(None)
 
@@ -311,9 +314,9 @@ class ChildProcess:
         self._writer.stop()
         self._process.stdin.close()
 
-    def _collect(self) -> None:
+    def _release(self) -> None:
         """Collect the exit status, and close all descriptors."""
-        self._collected = True
+        self._released = True
         if self._is_attached:
             for part in (self._exit_watch, self._reader, self._stderr_reader, self._writer):
                 part.stop()
@@ -321,20 +324,21 @@ class ChildProcess:
         for stream in (process.stdin, process.stdout, process.stderr):
             stream.close()
         if process.wait(COLLECT_SECONDS):
-            self._tree.root_collected()  # else the process hangs in the kernel, despite SIGKILL
+            self._tree.root_collected()
+        # Else the process hangs in the kernel, despite SIGKILL.
 
     def _deliver(self, data: bytes) -> None:
-        """Deliver output. A child that has written any is not started again."""
+        """Deliver output; a child that has written output is not started again."""
         self._spawn_again, self._input = None, b""
         if self._receiver is not None:
             self._receiver.data_received(data)
 
-    def _pause(self) -> None:
+    def _pause_writing(self) -> None:
         self._writing_paused = True
         if self._receiver is not None:
             self._receiver.pause_writing()
 
-    def _resume(self) -> None:
+    def _resume_writing(self) -> None:
         """Resume the receiver's writing, because the child has caught up or is gone."""
         if self._receiver is not None and self._writing_paused:
             self._writing_paused = False
@@ -342,7 +346,7 @@ class ChildProcess:
 
     def _writing_failed(self, _error: OSError) -> None:
         self._stdin_broken = True
-        self._resume()
+        self._resume_writing()
         self._check_end()
 
     def _process_exited(self, collected: bool) -> None:
@@ -351,11 +355,12 @@ class ChildProcess:
             self._tree.root_collected()
         if not self._exited.done():
             self._exited.set_result(None)
-        self._resume()
+        self._resume_writing()
         self._check_end()
 
     def _check_end(self) -> None:
-        """Report the end after exit and end of stdout; after one of them, wait for the other."""
+        """Report the end once the child has exited and stdout has ended; wait a moment if only one
+        of these has happened."""
         if self._end_reported or self._restarting or self._closing is not None:
             return
         exited = self._exited.done()
@@ -379,11 +384,12 @@ class ChildProcess:
             self._report_end(ConnectionClosed(f"{self._name} closed its {lost} but still runs"))
 
     def _report_exit(self) -> None:
+        """Report the exit, unless the child is to be started again."""
         self._stderr_reader.drain(FINAL_READ_LIMIT)
         if self._spawn_again is not None:
             self._stop_timer()
             self._restarting = True
-            pause = AGAIN_SECONDS + min(time.monotonic() - self._began, MAX_EXTRA_SECONDS)
+            pause = AGAIN_SECONDS + min(time.monotonic() - self._started_at, MAX_EXTRA_SECONDS)
             self._timer = self._loop.call_later(pause, self._start_once_more, self._spawn_again)
             return
         unread = unread_bytes(self._process.stdin.fileno())
@@ -394,7 +400,7 @@ class ChildProcess:
         import logging
 
         self._timer, self._spawn_again = None, None
-        if self._collected:  # by `kill_tree`
+        if self._released:  # by `kill_tree`
             return
         exit_error = ProcessExited(self._name, self.returncode, self._tail.text())
         self.kill_tree()
@@ -404,7 +410,7 @@ class ChildProcess:
             self._report_end(exit_error)
             return
         logging.getLogger(__name__).info("started once more: %s", exit_error)
-        self._restarting = self._collected = self._stdin_broken = False
+        self._restarting = self._released = self._stdin_broken = False
         self._attach()
         earlier_input, self._input, self._early = self._input, b"", 0
         self._writer.write(earlier_input)
@@ -426,7 +432,7 @@ class ChildProcess:
 
 
 FIRST_FREE_DESCRIPTOR = 3
-"""The first descriptor behind standard input, output and error, which the child's pipes become."""
+"""The first descriptor behind standard input, output and error."""
 
 OPEN_DESCRIPTORS = "/dev/fd"
 """Directory with one entry for each open descriptor of this process, on Linux and macOS."""
@@ -441,9 +447,10 @@ def start_process(
     env: Mapping[str, str] | None = None,
     cwd: str | os.PathLike[str] | None = None,
 ) -> Process:
-    """Start ``argv[0]``, a path. Raises OSError if it cannot be started."""
+    """Start the program ``argv[0]``. Raises OSError if it cannot be started."""
     mark = new_mark()
     marked_env = with_mark(env, mark)
+    # `posix_spawn` neither changes the working directory nor searches PATH.
     if cwd is None and os.path.dirname(argv[0]):  # noqa: PTH120 - no pathlib here
         try:
             return _posix_spawn(argv, marked_env, mark)
@@ -463,7 +470,7 @@ def start_process(
         start_new_session=True,
     )
     stdin, stdout, stderr = process.stdin, process.stdout, process.stderr
-    assert stdin is not None and stdout is not None and stderr is not None  # noqa: PT018 - see PIPE
+    assert stdin is not None and stdout is not None and stderr is not None  # noqa: PT018 - all PIPE
     process.returncode = 0  # so that Popen neither collects the status nor warns: Process does
     return Process(process.pid, stdin, stdout, stderr, mark)
 
@@ -480,8 +487,8 @@ def _posix_spawn(argv: Sequence[str], env: Mapping[str, str], mark: str) -> Proc
             read, write = os.pipe()
             child_ends.append(write if number else read)
             own_ends.append(read if number else write)
-        if min(child_ends + own_ends) < FIRST_FREE_DESCRIPTOR:  # a standard stream is closed
-            raise _CannotSpawn
+        if min(child_ends + own_ends) < FIRST_FREE_DESCRIPTOR:
+            raise _CannotSpawn  # a standard stream is closed here: a pipe got its number
         actions: list[tuple[int, ...]]
         actions = [(os.POSIX_SPAWN_DUP2, fd, number) for number, fd in enumerate(child_ends)]
         actions += [(os.POSIX_SPAWN_CLOSE, fd) for fd in _inheritable()]
@@ -510,14 +517,14 @@ def _posix_spawn(argv: Sequence[str], env: Mapping[str, str], mark: str) -> Proc
 def _inheritable() -> list[int]:
     """Return the descriptors that a child would inherit. Raises _CannotSpawn."""
     try:
-        names = os.listdir(OPEN_DESCRIPTORS)  # noqa: PTH208 - no pathlib here
+        open_descriptors = map(int, os.listdir(OPEN_DESCRIPTORS))  # noqa: PTH208 - no pathlib here
     except OSError:
         raise _CannotSpawn from None
     found = []
-    for name in names:
+    for fd in open_descriptors:
         try:
-            if int(name) >= FIRST_FREE_DESCRIPTOR and os.get_inheritable(int(name)):
-                found.append(int(name))
+            if fd >= FIRST_FREE_DESCRIPTOR and os.get_inheritable(fd):
+                found.append(fd)
         except OSError:
             continue  # the descriptor of the listing itself, which is closed now
     return found
@@ -527,7 +534,7 @@ TAIL_SIZE = 8 * 1024
 """Bytes kept for error messages: enough for a panic with its backtrace."""
 
 LINE_SIZE = 8 * 1024
-"""Bytes of a line that the callback gets at most, so that memory is bounded."""
+"""Most bytes of a line that the callback gets: this bounds the memory."""
 
 
 class StderrTail:
@@ -539,7 +546,7 @@ class StderrTail:
         self._is_cut = False
         self._line = b""
         self._skips = False
-        """Whether the rest of the current line is dropped: its beginning was passed on."""
+        """Whether the rest of the current line is dropped, because its beginning was passed on."""
 
     def feed(self, data: bytes) -> None:
         self._is_cut = self._is_cut or len(self._tail) + len(data) > TAIL_SIZE
@@ -563,8 +570,8 @@ class StderrTail:
             self._line = b""
 
     def text(self) -> str:
-        """Return the tail as plain text, from the beginning of a line: nothing would recognise, and
-        mask, half a secret."""
+        """Return the tail as plain text. A cut tail begins at the next line, because half a secret
+        would not be recognised and masked."""
         tail = self._tail
         if self._is_cut:
             tail = tail.partition(b"\n" if b"\n" in tail[:-1] else b" ")[2]

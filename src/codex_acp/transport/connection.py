@@ -1,8 +1,8 @@
 """One JSON-RPC peer on one link: the pump between bytes and a handler.
 
-Owns order, correlation, closing, and that each request of the peer gets one answer. From bytes to
-handler there is one synchronous path: no task switch and no queue. Must not know any method, nor
-whether the peer is a client or a server.
+Keeps the order of messages, finds the request of each reply, and answers each request of the peer
+once. From bytes to handler there is one synchronous path: no task switch and no queue. Must not
+know any method, nor whether the peer is a client or a server.
 """
 
 from __future__ import annotations
@@ -52,7 +52,6 @@ if TYPE_CHECKING:
 
     from codex_acp.transport.link import Link
 
-    Late: TypeAlias = Callable[[JsonValue], None] | None
     OnOutcome: TypeAlias = Callable[["Outcome"], None]
     """Called once with the outcome of a request, after `Connection.post` has returned."""
 
@@ -60,7 +59,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 MAX_OPEN_REQUESTS: Final = 4096
-"""Requests of one peer that may be open at once: even a short one takes kilobytes."""
+"""Requests of one peer that may be open at once: even a short request takes kilobytes."""
 
 Direction: TypeAlias = Literal["received", "sent"]
 """Direction of a line that ``on_line`` gets."""
@@ -70,7 +69,7 @@ Outcome: TypeAlias = Response | PeerError | TransportError
 
 
 class Handler(Protocol):
-    """Receives the peer's messages. All methods are synchronous and must not block."""
+    """Receives the peer's messages. No method may block."""
 
     def on_request(self, request: Request, responder: Responder) -> None:
         """Answer through ``responder``, now or later; exactly once."""
@@ -82,10 +81,10 @@ class Handler(Protocol):
         """Handle a notification."""
 
     def on_batch_end(self) -> None:
-        """Handle the end of one read: all its messages were delivered."""
+        """Handle the end of one read, of which all messages were delivered."""
 
     def on_closed(self, error: TransportError | None) -> None:
-        """Handle the end of the connection, once; None if either side closed it cleanly."""
+        """Handle the end of the connection, once. ``error`` is None if a side closed cleanly."""
 
 
 class Responder:
@@ -102,12 +101,12 @@ class Responder:
         self.method: str = request.method
 
     def result(self, result: EncodedJson) -> bool:
-        return self._settle(encode_result(self.id, result, version=self._connection.version))
+        return self._answer(encode_result(self.id, result, version=self._connection.version))
 
     def error(self, code: int, message: str, data: JsonValue = None) -> bool:
         """Answer with an error. Raises what `encode_json` raises if ``data`` is not JSON."""
         version = self._connection.version
-        return self._settle(encode_error(self.id, code, message, data, version=version))
+        return self._answer(encode_error(self.id, code, message, data, version=version))
 
     def rpc_error(self, error: RpcError) -> bool:
         """Answer with an error that a handler raised; leave out data that is not JSON."""
@@ -117,7 +116,7 @@ class Responder:
             logger.warning("the data of the error for %s is not JSON", self.method)
             return self.error(error.code, str(error.message))
 
-    def _settle(self, line: bytes) -> bool:
+    def _answer(self, line: bytes) -> bool:
         if self.settled:
             logger.warning("a second answer to %s (id %r) was dropped", self.method, self.id)
             return False
@@ -130,7 +129,7 @@ LOGGED_ONE_BY_ONE = 10
 
 
 class Complaints:
-    """Logs what is wrong with one peer's messages, in few lines however often it happens."""
+    """Logs faults of one peer's messages, in few lines even if a fault comes often."""
 
     def __init__(self) -> None:
         self._counts: dict[str, int] = {}
@@ -191,7 +190,7 @@ class Connection:
         return self.why_closed is not None
 
     def loop(self) -> asyncio.AbstractEventLoop:
-        """Return the event loop. Raises MisuseError without asyncio, after killing a child."""
+        """Return the event loop. Kills a child process and raises MisuseError if none runs."""
         try:
             return running_loop()
         except MisuseError:
@@ -202,7 +201,8 @@ class Connection:
             raise
 
     def start(self, handler: Handler) -> None:
-        """Start to deliver messages to ``handler``, after this returns. Raises MisuseError."""
+        """Deliver messages to ``handler`` from now on, none before this returns. Raises
+        MisuseError."""
         loop = self.loop()
         if self._handler is not None:
             raise MisuseError("a connection can be started only once")
@@ -211,32 +211,37 @@ class Connection:
         self._link.start(self)
 
     async def call(
-        self, method: str, params: EncodedJson | None, *, written: bool = False, late: Late = None
+        self,
+        method: str,
+        params: EncodedJson | None,
+        *,
+        written: bool = False,
+        late: Callable[[JsonValue], None] | None = None,
     ) -> JsonValue:
         """Send a request and wait for its result.
 
         ``written``: the request was written to the link before `start`; only for the first call.
         ``late`` is called with a result that comes after the call was cancelled.
 
-        Raises ErrorReply if the peer answers with an error, InvalidPayload if its answer is not
-        a valid response, LineTooLong if the answer is above the limit, TransportError if the
-        connection is or gets closed. If the call is cancelled, the peer gets ``cancel_method``, and
-        the call's id is not used again.
+        Raises ErrorReply if the peer answers with an error, InvalidPayload if the answer is not a
+        valid response, LineTooLong if the answer is above ``line_limit``, and TransportError if
+        the connection is closed before the answer. If the call is cancelled, the peer gets
+        ``cancel_method``, unless ``late`` waits for the result. The id is not used again.
         """
         future: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
 
-        def settled(outcome: Outcome) -> None:
+        def on_outcome(outcome: Outcome) -> None:
             if not future.done():
                 future.set_result(outcome)
             elif late is not None and isinstance(outcome, Response):
                 late(outcome.result)
 
-        request_id = self.post(method, params, settled, written=written)
+        request_id = self.post(method, params, on_outcome, written=written)
         try:
             outcome = await future
         except asyncio.CancelledError:
             self.abandon(request_id, keep=late is not None)
-            if late is not None and not future.cancelled():  # settled in this loop iteration, too
+            if late is not None and not future.cancelled():  # the reply came just before the cancel
                 outcome = future.result()
                 if isinstance(outcome, Response):
                     late(outcome.result)
@@ -280,7 +285,8 @@ class Connection:
         return self.send(encode_notification(method, params, version=self.version))
 
     def send(self, line: bytes, add: Callable[[bytes], None] | None = None) -> bool:
-        """Send an encoded line with its line break, by ``add`` if given; False if closed."""
+        """Send an encoded line with its line break; return False if the connection is closed.
+        ``add`` puts the line into the outbox, by default `Outbox.add`."""
         if self.why_closed is not None:
             return False
         if self.outbox.held is not None:
@@ -291,7 +297,7 @@ class Connection:
         return True
 
     def warn(self, log: logging.Logger, text: str, *args: object) -> None:
-        """Log a warning, as `Complaints.warn`. ``text`` follows the name of the peer."""
+        """Log a warning with `Complaints.warn`. ``text`` follows the name of the peer."""
         self._complaints.warn(log, f"%s {text}", self.name, *args)
 
     async def drain(self) -> None:
@@ -379,7 +385,7 @@ class Connection:
             case Request():
                 self._handle_request(handler, message)
             case Response(id=request_id) | ErrorResponse(id=int() | str() as request_id):
-                self._settle(request_id, message)
+                self._settle_call(request_id, message)
             case ErrorResponse(error=error):
                 self.warn(logger, "could not read a message: %s (%d)", error.message, error.code)
             case Malformed(id=request_id, reason=reason):
@@ -387,8 +393,8 @@ class Connection:
                 if message.answerable:
                     self._send_error(request_id, message.code, reason)
                 elif request_id is not None:
-                    # It was meant as an answer: fail the call, which would wait for ever.
-                    self._settle(request_id, message)
+                    # The message was meant as an answer: fail the call, which would wait for ever.
+                    self._settle_call(request_id, message)
             case _:
                 assert_never(message)
 
@@ -421,14 +427,14 @@ class Connection:
                 logger.exception("the handler of %s failed", request.method)
                 responder.error(INTERNAL_ERROR, f"{type(error).__name__}: {error}")
 
-    def _refuse_unread(self, line: bytes, code: int, why: LineTooLong | Malformed) -> None:
-        """Fail the call or request in an unreadable line, so that neither side waits for ever."""
-        reason = why.reason if isinstance(why, Malformed) else str(why)
+    def _refuse_unread(self, line: bytes, code: int, fault: LineTooLong | Malformed) -> None:
+        """Fail the call or request of an unreadable line, so that neither side waits for ever."""
+        reason = fault.reason if isinstance(fault, Malformed) else str(fault)
         head = read_head(line[:HEAD_BYTES])
         if head is None:
             self._send_error(None, code, reason)
         elif head.kind == "answer":
-            self._settle(head.id, why)
+            self._settle_call(head.id, fault)
         elif (type(head.id), head.id) not in self._incoming:
             self._send_error(head.id, code, reason)
 
@@ -436,7 +442,7 @@ class Connection:
         line = encode_error(request_id, code, message, version=self.version)
         self.send(line, self.outbox.add_answer)
 
-    def _settle(
+    def _settle_call(
         self, request_id: RequestId, message: Response | ErrorResponse | Malformed | LineTooLong
     ) -> None:
         try:
@@ -444,7 +450,7 @@ class Connection:
         except KeyError:
             self.warn(logger, "answered id %r, which is not open", request_id)
             return
-        if call is None:
+        if call is None:  # abandoned
             return
         method, on_outcome = call
         match message:
@@ -465,7 +471,8 @@ class Connection:
             logger.exception("a reply of %s was not handled", self.name)
 
     def _close(self, error: TransportError | None, why: TransportError) -> None:
-        """Close once; messages sent before go to the link, which may still take them."""
+        """Close once. First flush the outbox: the link may still take messages. ``why`` is the
+        error of all open and later calls."""
         if self.why_closed is not None:
             return
         self.outbox.flush()

@@ -2,7 +2,7 @@
 
 ``loop.connect_read_pipe`` would not do: it is a coroutine, refuses regular files and ``/dev/null``,
 and leaves descriptors that other processes share in non-blocking mode. Imports no asyncio: the
-caller passes the loop. Must not know whose descriptors these are.
+caller passes the loop. Must not know what is at the other end of a descriptor.
 """
 
 from __future__ import annotations
@@ -25,29 +25,29 @@ HIGH_WATER = 64 * 1024
 LOW_WATER = 16 * 1024
 """Unsent bytes at which the writer reports that the peer has caught up."""
 
-LITTLE = 16 * 1024
-"""Bytes below which a read counts as little."""
+SMALL_READ = 16 * 1024
+"""Bytes below which a read counts as small."""
 
 QUICK_SECONDS = 0.0003
 """Seconds after the last read within which a read counts as quick."""
 
 QUICK_READS = 16
-"""Quick and little reads in a row, after which the reader waits, to read more at once."""
+"""Quick and small reads in a row after which the reader rests, so that the next read gets more."""
 
 REST_SECONDS = 0.001
-"""Seconds of this wait: an event loop's clock knows no shorter time."""
+"""Seconds of a rest: the shortest time of an event loop's clock."""
 
 HANG_UP_SECONDS = 0.2
-"""Seconds between two checks of a paused reader whether any process can still write."""
+"""Seconds between two checks of a paused reader whether any process can still write to it."""
 
 
 class DescriptorReader:
-    """Calls ``on_data`` with all that it reads, then ``on_end`` once, with the error if any.
+    """Calls ``on_data`` with all data, then ``on_end`` once, with the error if any. Calls
+    ``on_hang_up`` if the reader is paused and no process can write any more.
 
-    Of a file that an event loop cannot watch (regular files, ``/dev/null``) it reads a chunk in
-    each iteration. Does not own the descriptor, and needs no change of its blocking mode: it reads
-    only when the descriptor is ready. ``on_hang_up`` is called if the reader is paused and no
-    process can write any more.
+    Reads only when the descriptor is ready, so the descriptor may stay in blocking mode. Of a file
+    that an event loop cannot watch (regular files, ``/dev/null``), reads a chunk in each iteration.
+    Never closes the descriptor.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class DescriptorReader:
         self._hang_up_timer: TimerHandle | None = None
         self._rest_timer: TimerHandle | None = None
         self._quick_reads = 0
-        self._last_read = 0.0
+        self._last_read_at = 0.0
         self._watchable = not stat.S_ISREG(os.fstat(fd).st_mode)
         self._watching = False
         self._read_scheduled = False
@@ -101,23 +101,24 @@ class DescriptorReader:
             self._start_hang_up_timer()
 
     def stop(self) -> None:
-        """Read no more at all; ``on_end`` is not called."""
+        """Never read again; ``on_end`` is not called."""
         self.pause()
         self._stopped = True
         self._cancel_hang_up_timer()
 
     def drop(self) -> None:
-        """Discard all that is read from now on."""
+        """Discard all data from now on."""
         self._on_data = ignore
 
     def drain(self, limit: int) -> None:
-        """Deliver what can be read now, up to about ``limit`` bytes; reads must not block."""
-        taken = 0
-        while taken < limit and not self._stopped:
+        """Deliver the data that can be read now, up to about ``limit`` bytes. Needs a descriptor in
+        non-blocking mode."""
+        total = 0
+        while total < limit and not self._stopped:
             size = self._read_once()
             if not size:
                 return
-            taken += size
+            total += size
 
     def _read_once(self) -> int:
         """Read once; return the size, 0 if nothing could be read or the stream has ended."""
@@ -135,17 +136,17 @@ class DescriptorReader:
         return len(data)
 
     def _readable(self) -> None:
-        """Read once; in a burst of little reads, wait a millisecond to read more at once."""
+        """Read once; rest in a burst of quick and small reads."""
         size, now = self._read_once(), self._loop.time()
-        quick = size < LITTLE and now - self._last_read <= QUICK_SECONDS
-        self._quick_reads = self._quick_reads + 1 if quick else 0
-        self._last_read = now
+        is_quick = size < SMALL_READ and now - self._last_read_at <= QUICK_SECONDS
+        self._quick_reads = self._quick_reads + 1 if is_quick else 0
+        self._last_read_at = now
         if self._quick_reads > QUICK_READS and self._watching:
             self._loop.remove_reader(self._fd)
             self._rest_timer = self._loop.call_later(REST_SECONDS, self._watch_again)
 
     def _watch_again(self) -> None:
-        self._rest_timer, self._last_read = None, self._loop.time()
+        self._rest_timer, self._last_read_at = None, self._loop.time()
         self._loop.add_reader(self._fd, self._readable)
 
     def _read_unwatched(self) -> None:
@@ -189,12 +190,12 @@ def ignore(_data: bytes) -> None:
 
 
 class DescriptorWriter:
-    """Writes in order without blocking the loop, keeping what the descriptor does not take.
+    """Writes in order without blocking the loop; keeps the bytes that the descriptor cannot take.
 
-    ``on_pause`` and ``on_resume`` report the water marks, from within `write` or later.
-    ``on_broken`` reports an error of writing: once, never from within `write`. Pipes and sockets
-    are in non-blocking mode until `stop`; anything else (files, terminals) is written at once. Does
-    not own the descriptor.
+    ``on_pause`` is called above `HIGH_WATER`, also from within `write`; ``on_resume`` at
+    `LOW_WATER`. ``on_broken`` is called once, with an error of writing, never from within `write`.
+    Pipes and sockets are in non-blocking mode until `stop`; writing to files and terminals waits.
+    Never closes the descriptor.
     """
 
     def __init__(
@@ -225,11 +226,11 @@ class DescriptorWriter:
 
     @property
     def unsent(self) -> int:
-        """Bytes accepted and not yet taken by the descriptor."""
+        """Number of the kept bytes, which the descriptor has not taken yet."""
         return len(self._kept)
 
     def write(self, data: bytes) -> None:
-        """Send or keep ``data``; dropped after `stop` and once broken."""
+        """Send or keep ``data``; drop it after `stop`, which an error of writing calls, too."""
         if self._stopped:
             return
         if self._kept:
@@ -256,8 +257,8 @@ class DescriptorWriter:
             os.set_blocking(self._fd, True)
 
     def _send(self, data: bytes | bytearray) -> int:
-        """Write once, or all if a loop cannot watch the descriptor; return the bytes written. Stop
-        and report an error, unless the descriptor is only full."""
+        """Write once (all of ``data`` to files and terminals); return how many bytes were written.
+        After an error, stop and report it, unless the descriptor is only full."""
         sent = 0
         try:
             with memoryview(data) as view:

@@ -1,7 +1,7 @@
 """ACP over streamable HTTP as a client's link: post each line, read messages from event streams.
 
-The connection has one stream, and each session has one. The link connects when it is started, so
-that a failure to connect is reported as the end of the link. Then it loads the package ``httpx``.
+The connection has one stream, and each session has one. The link loads the package ``httpx`` and
+connects when it is started, so that a failure to connect is reported as the end of the link.
 Source: the RFD ``streamable-http-websocket-transport`` of the Agent Client Protocol.
 """
 
@@ -37,31 +37,31 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 OPEN_SECONDS: Final = 0.25
-"""Seconds that a message waits for the stream of its answer to be open. Some servers report an open
-stream only with its first event; they keep earlier events for the stream."""
+"""Seconds that a message waits until the stream of its answer is open. Then it is sent anyway: some
+servers report an open stream only with its first event, and keep earlier events for the stream."""
 
 QUIET_SECONDS: Final = 0.05
 """Seconds without an event after which the history of a ``session/load`` counts as complete. The
 answer to ``session/load`` may come on another stream, and two streams have no common order."""
 
 HISTORY_SECONDS: Final = 5.0
-"""Seconds that the answer to ``session/load`` waits for the history at most."""
+"""Most seconds that the answer to ``session/load`` waits for the history."""
 
 MAX_STREAMS: Final = 1024
-"""Sessions of one connection that may have a stream."""
+"""Most sessions of one connection that have a stream."""
 
 MAX_ID: Final = 1024
-"""Characters of a session's id in a header."""
+"""Most characters of a session's id in a header."""
 
 
 class HttpLink(MessageLink):
     """A `Link` to an agent at an ``http://`` or ``https://`` URL.
 
-    ``name`` names the agent in messages. A function as ``token`` is called when the link
-    connects, and again when the server refuses the token. ``message_limit`` is in bytes; a larger
-    message ends the link. A failed or broken connection ends it, too, with ConnectionClosed:
-    messages may be lost then, and a session must be opened again to get them.
-    `MessageLink` calls `_converse` and `_send`, and delivers messages while `_may_read` is set.
+    ``name`` names the agent in error messages. A function as ``token`` is called when the link
+    connects, and again when the server refuses the token. The link ends with ConnectionClosed after
+    a message above ``message_limit`` bytes, or when the connection fails or breaks: then messages
+    may be lost, and a session must be opened again to get them. `MessageLink` calls `_converse` and
+    `_send`, and delivers messages while `_may_read` is set.
 
     Raises MisuseError if the package httpx is not installed.
     """
@@ -82,9 +82,9 @@ class HttpLink(MessageLink):
         self._token = token
         self._limit = message_limit
         self._routes = HttpRoutes()
-        self._streams: dict[str | None, HttpStream] = {}  # by session; None: the connection's
+        self._streams: dict[str | None, HttpStream] = {}  # by session; None: of the connection
         self._stream_tasks: set[asyncio.Task[None]] = set()
-        self._headers: dict[str, str] = {}  # of each request; empty until there is a connection
+        self._headers: dict[str, str] = {}  # of every request; empty until there is a connection
 
     async def _converse(self) -> TransportError | None:
         self._requests = HttpRequests(self._url, self._peer, self._limit, self._token)
@@ -140,7 +140,7 @@ class HttpLink(MessageLink):
             await self._check(message, answer)
 
     async def _post(self, line: bytes, headers: Mapping[str, str]) -> HttpAnswer:
-        """Post a line; try again only if nothing of it was sent: else the server may have it."""
+        """Post a line; try again only if no part of it was sent: else the server may have it."""
         for pause in PAUSES:  # the first pause is 0
             await asyncio.sleep(pause)
             with suppress(NotReached):
@@ -148,7 +148,7 @@ class HttpLink(MessageLink):
         return await self._requests.post(line, headers)
 
     async def _check(self, message: Outgoing, answer: HttpAnswer) -> None:
-        """Report the failure of a posted message, if its answer is an error."""
+        """Report the failure of a posted message, if the server's answer is an error."""
         if 200 <= answer.status < 300:
             return
         if answer.status in (401, 403):
@@ -186,15 +186,16 @@ class HttpLink(MessageLink):
         if len(self._streams) > MAX_STREAMS:
             return False
         headers = self._headers if session is None else {**self._headers, SESSION_ID: session}
-        take = partial(self._receive, session=session)
-        stream = self._streams[session] = HttpStream(self._requests, headers, take)
+        receive = partial(self._receive, session=session)
+        stream = self._streams[session] = HttpStream(self._requests, headers, receive)
         stream.task = task = asyncio.create_task(self._read_stream(stream, session))
         self._stream_tasks.add(task)
         task.add_done_callback(self._stream_tasks.discard)
         return True
 
     async def _read_stream(self, stream: HttpStream, session: str | None) -> None:
-        """Deliver a stream until it ends for good; then end the connection or fail its requests."""
+        """Deliver a stream until it ends for good. Then end the connection, or fail the requests of
+        the session."""
         try:
             async with self._requests.new_client() as client:
                 reason = await stream.run(client)
@@ -216,11 +217,12 @@ class HttpLink(MessageLink):
                 await self._fail_request(request_id, why)
 
     def _lose(self, error: TransportError) -> None:
+        """End the connection with ``error``."""
         if not self._lost.done():
             self._lost.set_result(error)
 
     async def _receive(self, messages: list[bytes], session: str | None) -> None:
-        """Deliver the messages of a session's stream, or of the connection's (None)."""
+        """Deliver the messages of a session's stream; None: of the connection's stream."""
         ready: list[bytes] = []
         for message in messages:
             arrived = self._routes.arrived(message, session)
@@ -239,7 +241,7 @@ class HttpLink(MessageLink):
             self._deliver(*ready)
 
     async def _wait_for_history(self, session: str) -> None:
-        """Wait until a session's stream has delivered the history that an answer ends."""
+        """Wait until a session's stream has delivered the replayed history."""
         stream = self._streams.get(session)
         with suppress(TimeoutError):
             async with asyncio.timeout(HISTORY_SECONDS):

@@ -1,9 +1,9 @@
 """Make the HTTP requests of one ACP connection, within limits: POST, event streams and DELETE.
 
-Owns the token, cookies, proxies, redirects and the limits of an answer. A stream that the server
-ends cleanly is opened again: the server keeps the events in between. A stream that breaks off ends
-the connection, because its lost events are not replayed. Must not know what the messages are. Loads
-the package ``httpx`` when it is needed.
+Also handles the token, cookies, proxies, redirects and the limits of an answer. A stream that the
+server ends cleanly is opened again: meanwhile the server keeps the events. A stream that breaks off
+ends the connection, because lost events are not replayed. Must not know what the messages are.
+Loads the package ``httpx`` at the first request.
 """
 
 from __future__ import annotations
@@ -40,21 +40,21 @@ if TYPE_CHECKING:
 
 
 ANSWER_SECONDS: Final = 60.0
-"""Seconds in which an answer that is no stream must be complete; the first has the agent's answer
-to ``initialize``."""
+"""Seconds in which an answer that is no stream must be complete. The first answer waits until the
+agent has answered ``initialize``."""
 
 BYTES_PER_EXTRA_SECOND: Final = 64 * 1024
 """A second is added to `ANSWER_SECONDS` for each 64 KiB of a message."""
 
 ERROR_TEXT_BYTES: Final = 8 * 1024
-"""Bytes that are read of an error's text."""
+"""Bytes of an error's text that are read."""
 
 COOKIE_BYTES: Final = 16 * 1024
-"""Bytes of all cookies together, which every request carries."""
+"""Most bytes of all cookies together, because every request carries them."""
 
 IDLE_SECONDS: Final = 2.0
-"""Seconds that an unused HTTP/1.1 connection is kept: node closes it after 5, perhaps just when it
-is used again."""
+"""Seconds that an unused HTTP/1.1 connection is kept. Node closes it after 5: a request of the same
+moment would be lost."""
 
 KEEPALIVE: Final = tuple(
     (socket.IPPROTO_TCP, getattr(socket, name), value)
@@ -64,7 +64,7 @@ KEEPALIVE: Final = tuple(
     )
     if hasattr(socket, name)
 )  # fmt: skip
-"""Socket options with which a host that is gone is noticed after a minute."""
+"""Socket options that detect a lost host in a minute (in seconds; TCP_USER_TIMEOUT in ms)."""
 
 
 @record
@@ -103,11 +103,11 @@ class HttpRequests:
         self.limit: int = limit
         self._token = token
         self._current_token = current_token(token)
-        self._only_http2 = False  # True: the server speaks HTTP/2 without TLS, see `first_post`
+        self._only_http2 = False  # set by `first_post`: the server speaks HTTP/2 without TLS
         self._secure = url.startswith("https:")
         # Without TLS there is nothing to verify: do not load the trusted certificates.
-        plain = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-        self._context = ssl.create_default_context() if self._secure else plain
+        empty_context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        self._context = ssl.create_default_context() if self._secure else empty_context
         self._cookies = CookieJar()
         self._poster = self.new_client()
 
@@ -171,8 +171,8 @@ class HttpRequests:
     async def _response(
         self, client: AsyncClient, method: str, headers: Mapping[str, str], line: bytes | None
     ) -> AsyncGenerator[Response]:
-        """Send a request and yield its response; send it again if a new token replaces a refused
-        one."""
+        """Send a request and yield its response. If the token is refused and there is a new one,
+        send the request again."""
         from httpx import ConnectError, HTTPError
 
         try:
@@ -196,7 +196,7 @@ class HttpRequests:
         return (self._current_token, *secrets_of_query(self._url))
 
     def _renew_token(self) -> bool:
-        """Ask for the token again; return whether it is another one now."""
+        """Ask for the token again; return whether it has changed."""
         before = self._current_token
         self._current_token = current_token(self._token)
         return self._current_token != before
@@ -239,11 +239,11 @@ class HttpRequests:
             raise ConnectionClosed(self._why(failed)) from failed
 
     def new_client(self) -> AsyncClient:
-        """Make a client, which the caller closes. Each stream has its own: on one HTTP/2
-        connection, httpx lets readers block each other."""
+        """Make a client, which the caller must close. Each stream needs a client of its own: on one
+        HTTP/2 connection, readers of httpx block each other."""
         from httpx import AsyncClient, AsyncHTTPTransport, Limits, Timeout
 
-        # Only a TLS URL of another machine goes through a proxy, which then cannot read it.
+        # Only requests to another machine with TLS use a proxy, because it cannot read them.
         proxy = _proxy(urlsplit(self._url).hostname or "") if self._secure else None
         transport = AsyncHTTPTransport(
             verify=self._context,
@@ -286,11 +286,11 @@ def _proxy(host: str) -> str | None:
 
 
 PAUSES: Final = (0.0, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2)
-"""Seconds before a stream is opened again, by the number of failures in a row."""
+"""Seconds before a stream is opened again; the index is the number of failures in a row."""
 LASTING_SECONDS: Final = 1.0
-"""Seconds after which the end of a stream is no failure, even if no message has come."""
+"""Seconds after which the end of a stream does not count as a failure, even without a message."""
 SILENT_SECONDS: Final = 60.0
-"""Seconds without a byte after which the server is gone, if it has sent keep-alive comments."""
+"""Seconds without a byte after which a server that sends keep-alive comments counts as gone."""
 GONE: Final = (404, 410)
 """Status of an answer about a connection or session that the server no longer knows."""
 BUSY: Final = (409, 425, 429, 503)
@@ -298,23 +298,23 @@ BUSY: Final = (409, 425, 429, 503)
 
 
 class HttpStream:
-    """One event stream, opened again whenever it ends. ``take`` gets the messages of each chunk;
+    """One event stream, opened again whenever it ends. ``receive`` gets the messages of each chunk;
     reading waits until it returns."""
 
     task: Task[None]
-    """The task in which `HttpLink` has the stream read; it cancels the task of a closed session."""
+    """The task in which `HttpLink` reads the stream. `HttpLink` cancels it to close a session."""
 
     def __init__(
         self,
         requests: HttpRequests,
         headers: Mapping[str, str],
-        take: Callable[[list[bytes]], Awaitable[None]],
+        receive: Callable[[list[bytes]], Awaitable[None]],
     ) -> None:
         self._requests = requests
         self._headers = headers
         self._peer = requests.peer
-        self._take = take
-        self._taking = False  # whether `take` handles messages now
+        self._receive = receive
+        self._is_receiving = False  # whether ``receive`` handles messages now
         self._received_at = monotonic()
         self.answered: asyncio.Event = asyncio.Event()
         """Set once the server has opened or refused the stream."""
@@ -322,15 +322,15 @@ class HttpStream:
         """Whether the server has ever opened the stream."""
 
     async def run(self, client: AsyncClient) -> str:
-        """Read the stream until the server no longer knows it; return the server's words. Raises
-        ConnectionClosed."""
+        """Read the stream until the server no longer knows it; return the status and text of the
+        server's answer. Raises ConnectionClosed."""
         failures = 0  # in a row
         while True:
-            begun = monotonic()
+            started_at = monotonic()
             was_useful = False
             try:
                 got_message = await self._read(client)
-                was_useful = got_message or monotonic() - begun > LASTING_SECONDS
+                was_useful = got_message or monotonic() - started_at > LASTING_SECONDS
                 why = f"{self._peer.name} closes each stream as soon as it is opened"
                 failed = ConnectionClosed(why)
             except Refused as refused:
@@ -341,7 +341,7 @@ class HttpStream:
                 failed = ConnectionClosed(self._peer.answered_text(answer.status, answer.text))
                 if answer.status not in BUSY:
                     raise failed from None
-            except NotReached as not_reached:  # no event can be lost
+            except NotReached as not_reached:  # the stream was not open: no event can be lost
                 failed = not_reached
             failures = 0 if was_useful else failures + 1
             if failures >= len(PAUSES):
@@ -349,8 +349,8 @@ class HttpStream:
             await asyncio.sleep(PAUSES[failures])
 
     def quiet_for(self, seconds: float) -> bool:
-        """Return whether nothing has come for ``seconds``, and ``take`` is not running."""
-        return not self._taking and monotonic() - self._received_at >= seconds
+        """Return whether nothing has come for ``seconds``, and ``receive`` is not running."""
+        return not self._is_receiving and monotonic() - self._received_at >= seconds
 
     async def _read(self, client: AsyncClient) -> bool:
         """Read until the server ends the stream cleanly; return whether a message came."""
@@ -376,9 +376,9 @@ class HttpStream:
                 except EventTooLarge as wrong:
                     raise ConnectionClosed(f"{self._peer.name} {wrong}") from None
                 if messages:
-                    got_message = self._taking = True
-                    await self._take(messages)
-                    self._taking = False
+                    got_message = self._is_receiving = True
+                    await self._receive(messages)
+                    self._is_receiving = False
         if events.has_unfinished_event:
             raise ConnectionClosed(f"{self._peer.name} broke off in the middle of a message")
         return got_message
@@ -389,12 +389,12 @@ class HttpStream:
 MAX_IDLE_BYTES: Final = 16 * 1024 * 1024
 """Bytes of comments and unused fields between two events: a keep-alive comment has a few bytes."""
 FIELD_BYTES: Final = 8
-"""Bytes of a line that show whether its field is used: a byte order mark and ``data:``."""
+"""Bytes that show whether the field of a line is used: a byte order mark (3) and ``data:`` (5)."""
 BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 
 
 class EventTooLarge(ValueError):
-    """An event is too large. The message begins with a verb: it follows the server's name."""
+    """An event is too large. The message begins with a verb: the server's name stands before it."""
 
 
 class EventStream:
@@ -402,17 +402,17 @@ class EventStream:
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
-        self._line = bytearray()  # the unfinished line; an unused one: its first `FIELD_BYTES`
+        self._line = bytearray()  # the unfinished line; of an unused one, the first `FIELD_BYTES`
         self._data = bytearray()  # of the unfinished event
         self._idle = 0  # bytes of comments and unused fields since the last event
-        self._after_return = False  # the last chunk ended with CR, perhaps one of CR LF
-        self._first = True  # the first line may begin with a byte order mark
+        self._after_return = False  # the last chunk ended with CR, perhaps half of a CR LF
+        self._is_first_line = True  # then a byte order mark may begin the line
         self.has_keep_alive: bool = False
         """Whether a comment or an unused field has come."""
 
     @property
     def has_unfinished_event(self) -> bool:
-        """Whether an event has begun that has not ended."""
+        """Whether an event has begun and not ended."""
         has_line = self._line.lstrip(BYTE_ORDER_MARK) and not self._is_unused
         return bool(self._data or has_line)
 
@@ -422,23 +422,21 @@ class EventStream:
             return []
         if b"\r" in chunk or self._after_return:
             if self._after_return:
-                chunk = chunk.removeprefix(b"\n")  # the LF of a CR LF that two chunks share
+                chunk = chunk.removeprefix(b"\n")  # the second half of a CR LF
             self._after_return = chunk.endswith(b"\r")
             chunk = chunk.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
         events: list[bytes] = []
-        *whole, rest = chunk.split(b"\n")
-        for part in whole:
-            if part:
-                self._add_to_line(part)
+        *ends_of_lines, begin_of_line = chunk.split(b"\n")
+        for part in ends_of_lines:
+            self._add_to_line(part)
             self._end_line(events)
-        if rest:
-            self._add_to_line(rest)
+        self._add_to_line(begin_of_line)
         return events
 
     @property
     def _is_unused(self) -> bool:
         """Whether the unfinished line is a comment, or its field is not used."""
-        used = (b"data:", BYTE_ORDER_MARK + b"data:") if self._first else b"data:"
+        used = (b"data:", BYTE_ORDER_MARK + b"data:") if self._is_first_line else b"data:"
         return len(self._line) >= FIELD_BYTES and not self._line.startswith(used)
 
     def _add_to_line(self, part: bytes) -> None:
@@ -446,15 +444,15 @@ class EventStream:
         if self._is_unused:
             self._count_idle(len(self._line) - FIELD_BYTES)
             del self._line[FIELD_BYTES:]
-        # The mark, ``data:`` and a space are no data; `_end_line` counts exactly.
+        # The mark, ``data:`` and a space are no data; only `_end_line` counts exactly.
         elif len(self._line) + len(self._data) > self._limit + FIELD_BYTES + len(b" "):
             self._refuse()
 
     def _end_line(self, events: list[bytes]) -> None:
-        """Read the line; add the event that an empty line ends to ``events``."""
+        """Parse the line. If it is empty, it ends an event, which is added to ``events``."""
         line, self._line = self._line, bytearray()
-        if self._first:
-            self._first = False
+        if self._is_first_line:
+            self._is_first_line = False
             line = line.removeprefix(BYTE_ORDER_MARK)
         if not line:
             if self._data:
@@ -462,10 +460,10 @@ class EventStream:
                 self._data.clear()
                 self._idle = 0
         elif line.startswith(b"data:"):
-            begin = 6 if line[5:6] == b" " else 5
-            if len(line) - begin + len(self._data) > self._limit:
+            data = line.removeprefix(b"data:").removeprefix(b" ")
+            if len(data) + len(self._data) > self._limit:
                 self._refuse()
-            self._data += line[begin:]
+            self._data += data
             self._data += b"\n"
         else:  # also a bare "data", which adds an empty line: no JSON needs it
             self._count_idle(len(line) + 1)

@@ -1,10 +1,10 @@
-"""The JSON decoders of a connection: the standard library's at first, pydantic-core's once loaded.
+"""Decode the lines of a connection: with the standard library, or pydantic-core once it is loaded.
 
-Both accept the same lines and return the same values. pydantic-core's is four times as fast, but
-its import takes 4 ms (20 with its package), which would delay a new process. Both read a number
+Both decoders accept the same lines and return the same values. pydantic-core is four times as fast,
+but its import takes 4 ms (20 with its package), which would delay a new process. Both read a number
 that is too large for a float (``1e400``) as infinity, because a check would cost more than
-decoding: models refuse infinity in their fields, and `encode_json` writes null. Owns what is valid
-JSON here. Must not know messages.
+decoding: models refuse infinity in their fields, and `encode_json` writes null. Must not know
+messages.
 """
 
 from __future__ import annotations
@@ -20,28 +20,27 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 MAX_PLAIN_BRACKETS: Final = 200
-"""pydantic-core reads values nested this deep; with fewer brackets a line cannot be nested deeper.
-"""
+"""Depth of nesting that pydantic-core accepts; a line with no more brackets is never deeper."""
 
 MAX_SURROGATES: Final = 100_000
-"""Escapes of surrogates in a line that has an unpaired one; a line with more of them is refused."""
+"""Most escapes of surrogates in a line with an unpaired surrogate; a line with more is refused."""
 
 _SURROGATES: Final = re.compile(
     rb"\\u[dD](?:[89abAB][0-9a-fA-F]{2}(\\u[dD][c-fC-F][0-9a-fA-F]{2})?|[c-fC-F][0-9a-fA-F]{2})"
 )
-"""Matches the escape of an unpaired surrogate or of a pair, which has the group."""
+"""Matches the escape of one surrogate, or of a pair; only a pair sets the group."""
 
 
 MAX_BRACKETS: Final = 1_000_000
-"""Brackets in a line of a stranger: a million of small lists or objects take a second."""
+"""Most brackets in a stranger's line: to decode a million small lists or objects takes a second."""
 
 
 class TooManyBrackets(ValueError):
-    """A line has more than `MAX_BRACKETS` brackets; those within strings count, too."""
+    """A line has more than `MAX_BRACKETS` brackets; brackets within strings count, too."""
 
 
 def bounded_loads(line: bytes) -> object:
-    """Decode with the default, unless the line has too many brackets. Raises ValueError."""
+    """Decode with `default_loads`, unless the line has too many brackets. Raises ValueError."""
     if line.count(b"[") + line.count(b"{") > MAX_BRACKETS:
         raise TooManyBrackets
     return default_loads()(line)
@@ -53,7 +52,7 @@ def default_loads() -> Callable[[bytes], object]:
 
 
 def fast_loads(line: bytes) -> object:
-    """Decode with pydantic-core; an unpaired surrogate, which Node writes, reads as U+FFFD. Raises
+    """Decode with pydantic-core; an unpaired surrogate, which Node writes, becomes U+FFFD. Raises
     ValueError."""
     try:
         return _from_json()(line)
@@ -76,7 +75,7 @@ def standard_loads(line: bytes) -> object:
 
 
 def _loaded_from_json() -> Callable[..., object] | None:
-    """Return ``from_json``, perhaps while another thread still imports the rest of its module."""
+    """Return pydantic-core's ``from_json`` if another thread has imported it, if only just now."""
     return getattr(core_if_loaded(), "from_json", None)
 
 
@@ -99,10 +98,10 @@ def _without_lone_surrogates(line: bytes) -> bytes:
             return b"".join((*parts, line[copied:])) if parts else line
         start, before = found.start(), line[at : found.start()]
         if (len(before) - len(before.rstrip(b"\\"))) % 2:
-            at = start + 2  # its backslash is escaped: it is text
+            at = start + 2  # the backslash is escaped, so this is text and no escape
             continue
         at = found.end()
-        if not found[1]:
+        if not found[1]:  # unpaired
             parts += line[copied:start], rb"\ufffd"
             copied = at
     raise ValueError("the line has too many escaped surrogates")

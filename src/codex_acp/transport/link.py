@@ -1,7 +1,7 @@
 """Define links, which carry bytes both ways and push arriving bytes, like asyncio's transports.
 
-They push so that one synchronous call path leads from the read of a descriptor to the handler of a
-message, with no task switch and no queue. Must not know what the bytes mean.
+Pushing makes one synchronous call path from the read of a descriptor to the handler of a message,
+with no task switch and no queue. Must not know what the bytes mean.
 
 `MessageLink` is the base of links on which whole messages travel: frames of a websocket, or HTTP
 requests and event streams. `memory_pair` joins two links in memory.
@@ -28,10 +28,10 @@ class Receiver(Protocol):
         """Handle a non-empty chunk; chunks come in order."""
 
     def link_closed(self, error: TransportError | None) -> None:
-        """Handle the end of the link: called once, after all data; None for a clean end."""
+        """Handle the end of the link, once, after all data. ``error`` is None for a clean end."""
 
     def pause_writing(self) -> None:
-        """Note that the peer is slow: bytes that are written from now on pile up."""
+        """Note that the peer is slow: bytes that are written from now on wait in memory."""
 
     def resume_writing(self) -> None:
         """Note that the peer has caught up or is gone: nobody needs to wait for it."""
@@ -41,7 +41,7 @@ class Link(Protocol):
     """A byte stream to a peer and back, on the running event loop."""
 
     def start(self, receiver: Receiver) -> None:
-        """Start to deliver to ``receiver``, after this returns."""
+        """Deliver to ``receiver`` from now on, but nothing before this returns."""
 
     def write(self, data: bytes) -> None:
         """Send in order, without waiting; may call ``pause_writing``, but never ``link_closed``."""
@@ -53,21 +53,22 @@ class Link(Protocol):
         """Deliver data again."""
 
     async def aclose(self) -> None:
-        """Deliver no more, and release everything in bounded time, even if the caller is cancelled.
-        Calls ``link_closed(None)``, unless ``link_closed`` was called before. Idempotent."""
+        """Deliver no more, and release all resources in bounded time, even if the caller is
+        cancelled. Call ``link_closed(None)``, unless ``link_closed`` was called before. Idempotent.
+        """
 
 
 logger = logging.getLogger(__name__)
 
 CLOSE_SECONDS: Final = 1.0
-"""Seconds for unsent messages, and again for the closing handshake; then the connection is cut."""
+"""Seconds to send unsent messages, then as many for the closing handshake; then the link is cut."""
 
 HIGH_WATER_BYTES: Final = 64 * 1024
 """Unsent bytes above which the writer is paused: the capacity of a pipe on Linux."""
 
 
 class MessageLink(ABC):
-    """The part of a `Link` that does not depend on the network; ``name`` is for error messages."""
+    """Base of the links that carry whole messages; ``name`` names the peer in error messages."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -79,7 +80,7 @@ class MessageLink(ABC):
         self._writing_paused = False
         self._may_read = asyncio.Event()
         self._may_read.set()
-        self._connected = False
+        self._connected = False  # set by the subclass
         self._end_reported = False
 
     def __repr__(self) -> str:
@@ -120,15 +121,15 @@ class MessageLink(ABC):
 
     @abstractmethod
     async def _converse(self) -> TransportError | None:
-        """Connect, then carry messages both ways until one side ends it; return why, None for a
-        clean end."""
+        """Connect, then carry messages both ways until one side closes; return the error, or None
+        for a clean end."""
 
     @abstractmethod
     async def _send(self, line: bytes) -> None:
         """Send one message. Called by `_send_all`."""
 
     def _why(self, failed: Exception) -> str:
-        """Return why the connection failed, for a person."""
+        """Return a text about the failure of the connection, for a person."""
         return f"the connection to {self._name} failed with {type(failed).__name__}: {failed}"
 
     def _deliver(self, *messages: bytes) -> None:
@@ -172,7 +173,7 @@ class MessageLink(ABC):
                 with suppress(TimeoutError):
                     await asyncio.wait_for(self._unsent.join(), CLOSE_SECONDS)
             running.cancel()
-            await asyncio.wait({running}, timeout=2 * CLOSE_SECONDS)
+            await asyncio.wait({running}, timeout=2 * CLOSE_SECONDS)  # for the closing handshake
         self._report_end(None)
 
     def _report_end(self, error: TransportError | None) -> None:
@@ -184,7 +185,8 @@ class MessageLink(ABC):
 
 
 def memory_pair(buffer_limit: int = HIGH_WATER_BYTES) -> tuple[MemoryLink, MemoryLink]:
-    """Return two links; a writer is paused above ``buffer_limit`` unread bytes, resumed at none."""
+    """Return two joined links. A writer is paused above ``buffer_limit`` unread bytes, and resumed
+    once all bytes are read."""
     left, right = MemoryLink(buffer_limit), MemoryLink(buffer_limit)
     left.peer, right.peer = right, left
     return left, right
@@ -198,13 +200,13 @@ class MemoryLink:
     def __init__(self, buffer_limit: int) -> None:
         self._limit = buffer_limit
         self._receiver: Receiver | None = None
-        self._inbound = bytearray()  # of the peer, and not delivered yet
+        self._inbound = bytearray()  # bytes of the peer that are not delivered yet
         self._inbound_ended = False
-        self._paused = False
-        self._scheduled = False  # a call of `_deliver`
+        self._reading_paused = False
+        self._delivery_scheduled = False
         self._closed = False
         self._end_reported = False
-        self._writer_paused = False  # the receiver here was told to pause writing
+        self._writing_paused = False  # the receiver of this end must not write
 
     def __repr__(self) -> str:
         return f"MemoryLink(closed={self._closed})"
@@ -225,10 +227,10 @@ class MemoryLink:
             self._pause_writer()
 
     def pause_reading(self) -> None:
-        self._paused = True
+        self._reading_paused = True
 
     def resume_reading(self) -> None:
-        self._paused = False
+        self._reading_paused = False
         self._schedule()
 
     def end_writing(self) -> None:
@@ -246,38 +248,38 @@ class MemoryLink:
         self._end(None)
 
     def _schedule(self) -> None:
-        if not self._scheduled:
-            self._scheduled = True
+        if not self._delivery_scheduled:
+            self._delivery_scheduled = True
             asyncio.get_running_loop().call_soon(self._deliver)
 
     def _deliver(self) -> None:
-        self._scheduled = False
+        self._delivery_scheduled = False
         receiver = self._receiver
-        if receiver is None or self._closed or self._paused:
+        if receiver is None or self._closed or self._reading_paused:
             return
         if self._inbound:
             data = bytes(self._inbound)
             self._inbound.clear()
             receiver.data_received(data)
             self.peer._resume_writer()
-        if self._inbound_ended and not self._inbound and not self._paused:
+        if self._inbound_ended and not self._inbound and not self._reading_paused:
             self._report_end(None)
 
     def _pause_writer(self) -> None:
-        if self._receiver is not None and not self._writer_paused and not self._closed:
-            self._writer_paused = True
+        if self._receiver is not None and not self._writing_paused and not self._closed:
+            self._writing_paused = True
             self._receiver.pause_writing()
 
     def _resume_writer(self) -> None:
-        if self._receiver is not None and self._writer_paused and not self._closed:
-            self._writer_paused = False
+        if self._receiver is not None and self._writing_paused and not self._closed:
+            self._writing_paused = False
             self._receiver.resume_writing()
 
     def _end(self, error: TransportError | None) -> None:
         self._closed = True
         self._inbound.clear()
         self._report_end(error)
-        self.peer._resume_writer()  # `write` drops the peer's data from now on
+        self.peer._resume_writer()  # from now on, the peer's `write` drops its data
 
     def _report_end(self, error: TransportError | None) -> None:
         if self._receiver is not None and not self._end_reported:

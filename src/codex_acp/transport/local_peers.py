@@ -1,7 +1,7 @@
 """Let the processes of one user on one machine ask each other a line of JSON, on unix sockets.
 
-A folder of mode 0700 has one socket for each process. On Linux both sides also check the peer's
-user. Owns who may ask, and the time limits; must not know the questions.
+A folder of mode 0700 has one socket for each process. On Linux both sides also check the user of
+the other process. Must not know the questions.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ LINE_BYTES: Final = 4096
 """Most bytes of a question or an answer."""
 
 ASK_SECONDS: Final = 1.8
-"""Seconds for a peer to answer: a process that is suspended never does."""
+"""Seconds for a peer to answer: a suspended process never answers."""
 
 READ_SECONDS: Final = 1.0
 """Seconds for a peer to send its question."""
@@ -44,23 +44,23 @@ ROUNDS: Final = 4
 """Parts into which `ask_all` divides its wait."""
 
 LAST_SECONDS: Final = 0.1
-"""Seconds of a round that starts after the deadline, because this process was held up."""
+"""Least seconds of a round: it may start after the deadline if this process was held up."""
 
 LISTEN_SECONDS: Final = 1.0
-"""Seconds that a new socket may exist before its process listens on it; usually microseconds."""
+"""Seconds within which a process listens on its new socket; usually microseconds."""
 
 MAX_SOCKETS: Final = 4096
-"""Most sockets that a question looks at: it removes those that killed processes left."""
+"""Most sockets that `ask_all` looks at. It removes the sockets of killed processes."""
 
 MAX_PEERS: Final = 256
-"""Processes that one question is sent to; further processes are not asked."""
+"""Most processes that get one question."""
 
 MAX_ASKERS: Final = 64
 """Peers that this process serves at once; further connections are closed."""
 
 _SUFFIX: Final = ".sock"
-_CREDENTIALS: Final = struct.Struct("3i")
-_MODE_FOR_OTHERS: Final = 0o077
+_CREDENTIALS: Final = struct.Struct("3i")  # process id, user id, group id
+_MODE_FOR_OTHERS: Final = 0o077  # the bits of the group and of all others
 
 
 class Replies(NamedTuple):
@@ -68,24 +68,24 @@ class Replies(NamedTuple):
 
     answers: list[dict[str, JsonValue]]
     incomplete: bool
-    """Whether a peer gave no answer: it was silent, had no room, or ended first."""
+    """Whether a peer gave no answer: it was silent or too busy, or ended first."""
 
 
 def private_folder(key: str) -> Path:
-    """Return this user's folder for ``key``, made if need be.
+    """Return this user's folder for ``key``, a path; make the folder if need be.
 
-    The folder is below ``XDG_RUNTIME_DIR``, or ``/run/user/UID`` if that is not set (cron does not
-    set it), else below the temporary directory. Raises OSError for a link, or a folder that is
-    open to others.
+    The folder is below ``XDG_RUNTIME_DIR`` (``/run/user/UID`` if unset, as under cron) if that is
+    private, else below the temporary directory. Raises OSError if the folder is a link, or open to
+    others.
     """
     user = os.geteuid()
-    given = Path(os.environ.get("XDG_RUNTIME_DIR") or f"/run/user/{user}")
-    if given.is_absolute() and _is_private(given):
-        above = given / "codex-acp-sdk"
+    runtime_dir = Path(os.environ.get("XDG_RUNTIME_DIR") or f"/run/user/{user}")
+    if runtime_dir.is_absolute() and _is_private(runtime_dir):
+        parent = runtime_dir / "codex-acp-sdk"
     else:
-        above = Path(_temporary_folder()) / f"codex-acp-sdk-{user}"
-    folder = above / sha256_hex(os.fsencode(os.path.realpath(key)))[:16]
-    for each in (above, folder):
+        parent = Path(_temporary_folder()) / f"codex-acp-sdk-{user}"
+    folder = parent / sha256_hex(os.fsencode(os.path.realpath(key)))[:16]
+    for each in (parent, folder):
         with contextlib.suppress(FileExistsError):
             each.mkdir(mode=0o700)
         if not _is_private(each):
@@ -94,7 +94,7 @@ def private_folder(key: str) -> Path:
 
 
 def _temporary_folder() -> str:
-    """Return what ``tempfile.gettempdir``, whose module takes long to load, nearly always does."""
+    """Return the temporary directory, without importing ``tempfile``, which takes long."""
     for path in (*map(os.environ.get, ("TMPDIR", "TEMP", "TMP")), "/tmp", "/var/tmp"):
         if path and os.path.isdir(path) and os.access(path, os.W_OK | os.X_OK):  # noqa: PTH112
             return os.path.abspath(path)  # noqa: PTH100
@@ -120,7 +120,7 @@ class PeerSocket:
 
     async def open(self) -> None:
         """Listen from now on. Raises OSError."""
-        _remove(self.path)  # a process that had this id before left it
+        _remove(self.path)  # the socket of a killed process that had this process's id
         # Without `start_serving` no question arrives before `_server` is set.
         self._server = await asyncio.start_unix_server(
             self._serve, str(self.path), limit=LINE_BYTES, start_serving=False
@@ -162,13 +162,13 @@ async def ask_all(
     seconds: float = ASK_SECONDS,
     enough: Callable[[dict[str, JsonValue]], bool] = lambda _: False,
 ) -> Replies:
-    """Ask every process of the folder but ``own`` at the same time. Wait ``seconds``, or until
-    ``enough`` is true of an answer."""
+    """Ask all processes of the folder at the same time, without the socket ``own``. Wait for
+    ``seconds``, or until ``enough`` is true of an answer."""
     peers, incomplete = _connected(folder, own)
     pending = {asyncio.create_task(_ask(peer, question)) for peer in peers}
     answers: list[dict[str, JsonValue]] = []
     deadline, rounds, satisfied = monotonic() + seconds, 0, False
-    try:  # in rounds: if this process was held up in one, the peers' silence in it proves nothing
+    try:  # in rounds: if this process was held up in a round, a peer's silence proves nothing
         while pending and not satisfied and (rounds < ROUNDS or monotonic() < deadline):
             left = max(deadline - monotonic(), LAST_SECONDS)
             done, pending = await asyncio.wait(
@@ -192,9 +192,9 @@ async def ask_all(
 
 def _connected(folder: Path, own: Path | None) -> tuple[list[socket.socket], bool]:
     """Connect to at most `MAX_PEERS` processes, and remove the sockets of ended processes. Return
-    the connections, and whether a process has no room for another connection."""
+    the connections, and whether a process is too busy for another connection."""
     found: list[socket.socket] = []
-    full = False
+    is_busy = False
     for path in islice(sorted(folder.glob(f"*{_SUFFIX}")), MAX_SOCKETS):
         if path == own or len(found) == MAX_PEERS:
             continue
@@ -204,23 +204,23 @@ def _connected(folder: Path, own: Path | None) -> tuple[list[socket.socket], boo
             peer.connect(str(path))
         except OSError as error:
             peer.close()
-            full = full or isinstance(error, BlockingIOError)  # the peer's queue is full
-            if isinstance(error, ConnectionRefusedError):
-                with contextlib.suppress(OSError):  # its process ended without removing it
+            is_busy = is_busy or isinstance(error, BlockingIOError)  # the peer's queue is full
+            if isinstance(error, ConnectionRefusedError):  # no process listens on the socket
+                with contextlib.suppress(OSError):
                     if path.lstat().st_ctime < time() - LISTEN_SECONDS:
                         path.unlink()
             logger.info("%s cannot be asked: %s", path, error)
         else:
             found.append(peer)
-    return found, full
+    return found, is_busy
 
 
 async def _ask(peer: socket.socket, question: dict[str, JsonValue]) -> dict[str, JsonValue] | None:
-    """Return the answer of one process; None if it ended first, or its answer is no JSON object."""
+    """Return one process's answer; None if the process ended first or answers no JSON object."""
     loop, line = asyncio.get_running_loop(), b""
     try:
         if not _is_this_user(peer):
-            return {}  # no answer of another user is waited for: the result stays complete
+            return {}  # another user's answer does not count as missing
         await loop.sock_sendall(peer, _line(question))
         while not line.endswith(b"\n") and len(line) < LINE_BYTES:
             more = await loop.sock_recv(peer, LINE_BYTES)
@@ -239,7 +239,7 @@ def _remove(path: Path) -> None:
 
 
 def _is_this_user(peer: socket.socket) -> bool:
-    """Return whether a peer's user is this process's. True on systems that do not report the user:
+    """Return whether a peer has this process's user. True on systems that do not report the user:
     the folder's mode keeps others out."""
     option = getattr(socket, "SO_PEERCRED", None)
     if option is None:

@@ -1,13 +1,13 @@
 """Queue a connection's messages: coalesce writes, and apply back-pressure in both directions.
 
 All messages that are sent while the messages of one read are delivered become one write, right
-after the last of them (`Delivery`): to wait for the loop's next iteration would cost as much as to
+after the delivery (`Delivery`): to wait for the loop's next iteration would cost as much as to
 handle a message. Other messages that are sent in one iteration of the loop become one write. A
-message that may still grow is held back until another one is sent or the write is due.
+message that may still grow is held back until another message is sent or the write is due.
 
-If too many answers wait for the peer, its messages are not read: a peer that sends requests without
-end and reads no answers is stopped. Other waiting messages do not count, so a peer that is only
-slow can still send. Must not know what the messages are.
+If too many answers wait for the peer, the peer's messages are not read: this stops a peer that
+sends requests without end and reads no answers. Other waiting messages do not count, so a peer that
+is only slow can still send. Must not know what the messages are.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 
-def _at_the_next_iteration(write: Callable[[], None]) -> None:
+def _at_next_iteration(write: Callable[[], None]) -> None:
     asyncio.get_running_loop().call_soon(write)
 
 
@@ -38,20 +38,20 @@ class Delivery:
     """Delivers the messages of one read, and runs the writes that follow from them."""
 
     def __init__(self) -> None:
-        self.soon: Callable[[Callable[[], None]], None] = _at_the_next_iteration
-        """Schedules a write: at the end of the current read, else for the next loop iteration."""
+        self.schedule: Callable[[Callable[[], None]], None] = _at_next_iteration
+        """Schedules a write: for the end of the current delivery, else the next loop iteration."""
 
-    def run(self, deliver: Callable[[T], None], read: T) -> None:
-        """Call ``deliver`` with ``read``, then run the writes that were scheduled meanwhile."""
-        if self.soon is not _at_the_next_iteration:
-            deliver(read)  # nested: a link delivers from within its `write`
+    def run(self, deliver: Callable[[T], None], messages: T) -> None:
+        """Call ``deliver`` with ``messages``, then run the writes that were scheduled meanwhile."""
+        if self.schedule is not _at_next_iteration:
+            deliver(messages)  # nested: a link delivers from within its `write`
             return
         writes: list[Callable[[], None]] = []
-        self.soon = writes.append
+        self.schedule = writes.append
         try:
-            deliver(read)
+            deliver(messages)
         finally:
-            self.soon = _at_the_next_iteration
+            self.schedule = _at_next_iteration
             for write in writes:
                 try:
                     write()
@@ -68,8 +68,8 @@ def delivery_of(loop: AbstractEventLoop) -> Delivery:
 
 
 UNREAD_ANSWERS_LIMIT: Final = 16 * 1024 * 1024
-"""Bytes of answers that the peer has not taken, above which its messages are not read: more than
-one large answer, because a peer may not read while it sends."""
+"""Bytes of answers that wait for the peer, above which the peer's messages are not read. Room for a
+large answer, because a peer may not read while it sends."""
 
 
 class Outbox:
@@ -80,11 +80,11 @@ class Outbox:
         self._lines: list[bytes] = []
         self._unread_answers = 0
         """Bytes of answers since the peer last took all that was written."""
-        self._messages_wanted = True
-        self._reads = True
+        self._wants_messages = True
+        self._is_reading = True
         """Whether the link reads the peer's messages."""
         self._write_scheduled = False
-        """Also true of a closed outbox, which schedules no more."""
+        """Whether `flush` will be called. True of a closed outbox, so that it schedules none."""
         self._closed = False
         self._waiters: list[asyncio.Future[TransportError | None]] = []
         self.delivery: Delivery = Delivery()
@@ -101,8 +101,8 @@ class Outbox:
             self._schedule_write()
 
     def hold(self, write: Callable[[], None]) -> None:
-        """Call ``write``, which adds its lines, at the next `release` or `flush`; at once if
-        closed."""
+        """Keep ``write``, a function that adds lines, until `release` or `flush` calls it. A closed
+        outbox calls it at once."""
         if self.held is not None:
             self.release()
         if self._closed:
@@ -114,10 +114,10 @@ class Outbox:
 
     def _schedule_write(self) -> None:
         self._write_scheduled = True
-        self.delivery.soon(self.flush)
+        self.delivery.schedule(self.flush)
 
     def release(self) -> None:
-        """Call the held function, because something else is about to be sent. Never raises."""
+        """Call the held function, because another message is about to be sent. Never raises."""
         held, self.held = self.held, None
         if held is not None:
             try:
@@ -134,7 +134,7 @@ class Outbox:
             self._update_reading()
 
     def flush(self) -> None:
-        """Write all lines now, the held ones, too."""
+        """Write all lines now, also those of the held function."""
         if self.held is not None:
             self.release()
         self._write_scheduled = self._closed
@@ -152,14 +152,14 @@ class Outbox:
         self._wake(None)
 
     def want_messages(self, wanted: bool) -> None:
-        """Read from the link only while the owner wants messages."""
-        self._messages_wanted = wanted
+        """Set whether the owner of the outbox wants the peer's messages."""
+        self._wants_messages = wanted
         self._update_reading()
 
     def _update_reading(self) -> None:
-        reads = self._messages_wanted and self._unread_answers <= UNREAD_ANSWERS_LIMIT
-        if reads != self._reads:
-            self._reads = reads
+        reads = self._wants_messages and self._unread_answers <= UNREAD_ANSWERS_LIMIT
+        if reads != self._is_reading:
+            self._is_reading = reads
             (self._link.resume_reading if reads else self._link.pause_reading)()
 
     def close(self, error: TransportError) -> None:
@@ -169,7 +169,7 @@ class Outbox:
         self._wake(error)
 
     async def drain(self) -> None:
-        """Flush, and wait while the peer is slow. Raises the TransportError if it is gone."""
+        """Flush, and wait while the peer is slow. Raises TransportError if the peer is gone."""
         self.flush()
         while self.paused:
             waiter: asyncio.Future[TransportError | None]
@@ -187,23 +187,23 @@ class Outbox:
 
 
 class ReadingGate:
-    """Pauses reading while a holder cannot take more, unless somebody waits for an answer of the
-    peer, within ``with gate:``."""
+    """Pauses reading while a holder cannot take more messages. Within ``with gate:``, reading goes
+    on, because somebody waits for an answer of the peer."""
 
     def __init__(self, pause: Callable[[], None], resume: Callable[[], None]) -> None:
         self._pause = pause
         self._resume = resume
         self._holders: set[int] = set()
-        self._waiting = 0
+        self._waiting = 0  # open blocks of ``with gate:``
         self.paused: bool = False
 
     def hold(self, holder: object) -> None:
-        """Pause until `release`, because ``holder`` cannot take more. Idempotent."""
+        """Pause until ``holder`` calls `release`, because it cannot take more. Idempotent."""
         self._holders.add(id(holder))
         self._update()
 
     def release(self, holder: object) -> None:
-        """Note that ``holder`` can take more. No effect without a `hold`."""
+        """Note that ``holder`` can take more. Does nothing without a `hold`."""
         self._holders.discard(id(holder))
         self._update()
 

@@ -1,8 +1,8 @@
 """Read the system's table of processes, and watch for the end of a child.
 
-The table is ``/proc`` on Linux, else ``ps`` (macOS). The watch does not collect the child's exit
-status: until that is collected, the process id stays reserved, so that signals to its group cannot
-hit other processes. Imports no asyncio, because this module is loaded before Codex is spawned.
+The table is ``/proc`` on Linux, else the output of ``ps`` (macOS). The watch does not collect the
+child's exit status: an uncollected status reserves the process id, so that signals to the child's
+group cannot hit other processes. Imports no asyncio: this module is loaded before Codex is spawned.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _PS_SECONDS = 0.2
 """Seconds for ``ps``, which normally takes 0.02: a shutdown must end within half a second."""
 
 _ENV_END = 48
-"""Index of ``env_end`` among the fields of ``/proc/PID/stat`` behind the name (proc(5))."""
+"""Index of ``env_end`` among the fields of ``/proc/PID/stat`` after the name (proc(5))."""
 
 
 class ProcessInfo:
@@ -49,11 +49,11 @@ class ProcessInfo:
         self.parent: int = parent
         self.group: int = group
         self.session: int | None = session
-        """None on systems whose table does not show it."""
+        """None on systems whose table shows no sessions (macOS)."""
         self.started: str = started
-        """Start time, to be compared for equality only: clock ticks since boot, or a date."""
+        """Start time, to be compared for equality only: ticks since boot, or a date (macOS)."""
         self.dead: bool = dead
-        """Whether the process has ended and its parent has not collected its status."""
+        """Whether the process has ended, but its parent has not collected the exit status."""
 
     @property
     def ticks(self) -> int:
@@ -62,7 +62,7 @@ class ProcessInfo:
 
 
 def read_processes() -> dict[int, ProcessInfo]:
-    """Return all processes of this machine that can be seen, by id."""
+    """Return all visible processes of this machine, by id."""
     if sys.platform != "linux":
         return parse_ps(_run_ps(["-ax"]))
     names = os.listdir("/proc")  # noqa: PTH208 - pathlib is slower and costs an import
@@ -84,17 +84,16 @@ def is_starting(pid: int) -> bool:
 
 
 def parse_proc_stat(text: bytes) -> ProcessInfo:
-    """Read ``/proc/PID/stat`` (proc(5)). The name in it may hold spaces and parentheses."""
-    head, _, tail = text.rpartition(b")")
+    """Parse ``/proc/PID/stat`` (proc(5)): ``PID (name) state ppid pgrp session ...``."""
+    head, _, tail = text.rpartition(b")")  # the name may contain spaces and parentheses
     fields = tail.split()
-    # After the name: state, ppid, pgrp, session, ... and starttime as the 20th.
     return ProcessInfo(
         pid=int(head.split(b" ", 1)[0]),
         parent=int(fields[1]),
         group=int(fields[2]),
         session=int(fields[3]),
-        started=fields[19].decode(),
-        dead=fields[0] in (b"Z", b"X"),
+        started=fields[19].decode(),  # starttime
+        dead=fields[0] in (b"Z", b"X"),  # zombie, or about to vanish
     )
 
 
@@ -114,7 +113,7 @@ def _read_stat(pid: int) -> ProcessInfo | None:
     try:
         return parse_proc_stat(_read_bytes(f"/proc/{pid}/stat"))
     except (ValueError, IndexError):
-        return None  # it has ended
+        return None  # the process has ended
 
 
 def _read_bytes(path: str) -> bytes:
@@ -155,8 +154,8 @@ def open_pidfd(pid: int) -> int | None:
 
 
 class ExitWatch:
-    """Calls ``on_exit`` once, in the event loop, when a process has ended. The argument says
-    whether the exit status is collected, so that the process id may be reused."""
+    """Calls ``on_exit`` once, in the event loop, when a process has ended. The argument tells
+    whether the exit status was collected: then the process id may be reused."""
 
     def __init__(
         self, loop: AbstractEventLoop, process: Watched, on_exit: Callable[[bool], None]
@@ -165,7 +164,7 @@ class ExitWatch:
         self._process = process
         self._on_exit = on_exit
         self._pidfd: int | None = None
-        self._done = False
+        self._stopped = False
         self.returncode: int | None = None
         """Exit status, negative for a signal; None while the process runs, or if not known."""
 
@@ -183,7 +182,7 @@ class ExitWatch:
 
     def stop(self) -> None:
         """Stop watching; ``on_exit`` is not called any more."""
-        self._done = True
+        self._stopped = True
         self._close_pidfd()
 
     def _close_pidfd(self) -> None:
@@ -204,14 +203,15 @@ class ExitWatch:
             return  # the loop is closed
 
     def _finish(self, returncode: int | None, collected: bool) -> None:
-        if not self._done:
-            self._done = True
+        if not self._stopped:
+            self._stopped = True
             self.returncode = returncode
             self._on_exit(collected)
 
 
 def _peek(process: Watched, *, block: bool) -> tuple[int | None, bool]:
-    """Return the exit status, and whether it is collected now; collect it only if necessary."""
+    """Return the exit status, and whether it was collected. Collects it only if the system cannot
+    read it otherwise. ``block``: wait for the end of the process."""
     if not hasattr(os, "waitid"):  # macOS before Python 3.13
         if block:
             process.wait()
@@ -220,7 +220,7 @@ def _peek(process: Watched, *, block: bool) -> tuple[int | None, bool]:
     try:
         result = os.waitid(os.P_PID, process.pid, options)
     except ChildProcessError:
-        return process.returncode, True  # collected: the status is known if it was done here
+        return process.returncode, True  # collected before, by `process` or by other code
     if result is None:
         return None, False
     status = result.si_status

@@ -5,10 +5,10 @@ reused id. A descendant stays known after its parent has ended, and in a session
 own.
 
 The table of processes does not show whose child an orphan was. On Linux there are two ways to find
-out. All descendants inherit a mark in the environment of the root, unless a program clears its
-environment. The kernel can make this process the parent of every orphan below it (`adopt_orphans`).
-The kernel's setting is that of the whole process, so only programs that may end all their children,
-as the commands of this package, adopt orphans. This is house-keeping: a program can escape.
+out. First, all descendants inherit a mark in the environment of the root, unless a program clears
+its environment. Second, the kernel can make this process the parent of every orphan among its
+descendants (`adopt_orphans`). That affects the whole process, so only programs that may end all
+their children, as the commands of this package, adopt orphans. A program can still escape.
 
 Imports no asyncio, because this module is loaded before Codex is spawned. Must not know why a
 process is ended.
@@ -36,13 +36,13 @@ _KERNEL_THREADS = 2
 """Process id of the parent of all kernel threads, which have no environment."""
 
 TREE_VARIABLE = "CODEX_ACP_PROCESS_TREE"
-"""Environment variable with the marks of all trees that a process is in, the outermost first."""
+"""Environment variable with the marks of all trees that contain a process, the outermost first."""
 
 SPARED_VARIABLE = "CODEX_ACP_SPARED"
-"""Environment variable of processes that outlive this one: the person's browser."""
+"""Environment variable of processes that may outlive this process, as the person's browser."""
 
 REAP_SECONDS = 1.0
-"""Seconds from the end of a child to collecting orphans, so that many are collected at once."""
+"""Seconds between the end of a child and a search for ended orphans: many are reaped at once."""
 
 _PR_SET_CHILD_SUBREAPER = 36
 """Option of prctl(2): orphans below this process become its children."""
@@ -58,7 +58,7 @@ def new_mark() -> str:
 
 
 def with_mark(env: Mapping[str, str] | None, added: str) -> dict[str, str]:
-    """Return ``env`` (None: this process's own) with the mark ``added`` behind its other marks."""
+    """Return ``env`` (None: this process's own) with ``added`` behind the marks that it has."""
     marked = dict(os.environ if env is None else env)
     outer = marked.get(TREE_VARIABLE)
     marked[TREE_VARIABLE] = f"{outer}:{added}" if outer else added
@@ -66,7 +66,7 @@ def with_mark(env: Mapping[str, str] | None, added: str) -> dict[str, str]:
 
 
 def has_mark(pid: int, wanted: str) -> bool | None:
-    """Return whether a process has the mark; None if unknown, because it is just being started."""
+    """Return whether a process has the mark; None if the kernel is just starting the process."""
     environment = _environment(pid)
     if environment == b"" and is_starting(pid):
         return None
@@ -74,7 +74,7 @@ def has_mark(pid: int, wanted: str) -> bool | None:
 
 
 def add_root(root: int) -> None:
-    """Note a process that this process has started, and which is therefore no orphan."""
+    """Note that this process has started the process ``root``, so that it counts as no orphan."""
     _open_roots.add(root)
 
 
@@ -86,11 +86,10 @@ def discard_root(root: int) -> None:
 def adopt_orphans(loop: AbstractEventLoop) -> bool:
     """Make this process the parent of every orphan among its descendants, as long as it lives.
 
-    When the last tree ends its processes, it then ends orphans without a mark, too; orphans that
-    have ended are collected.
-    Only for a program in which nothing else starts processes that must outlive it. Returns False if
-    the system cannot do it (macOS). Call it on the main thread, and before the first tree can leave
-    orphans: earlier ones are not adopted.
+    Then the last open `ProcessTree` also ends orphans without a mark, and orphans that have ended
+    are reaped. Only for a program whose other processes need not outlive it. Returns False if the
+    system cannot do it (macOS). Call this on the main thread, and before the first tree can leave
+    orphans: earlier orphans are not adopted.
     """
     global _reaper  # noqa: PLW0603 - the kernel's setting is the process's, too
     if _reaper is None and (sys.platform != "linux" or not _set_subreaper(1)):
@@ -101,7 +100,7 @@ def adopt_orphans(loop: AbstractEventLoop) -> bool:
 
 
 def leave_orphans() -> None:
-    """Adopt no more orphans, in a process that continues with something else, like a test."""
+    """Adopt no more orphans, in a process that goes on without process trees, like a test."""
     global _reaper  # noqa: PLW0603 - as above
     if _reaper is not None:
         _reaper.stop()
@@ -131,8 +130,8 @@ def collect_exit_statuses(infos: list[ProcessInfo]) -> None:
 
 
 class starting_child:  # noqa: N801 - used like a function
-    """Treat no child as an orphan while this process starts a child, which is no known root yet and
-    could be collected or ended. Call `add_root` in the block, `discard_root` at the child's end."""
+    """Treat no child as an orphan within the block, in which this process starts a child: before
+    `add_root`, the child would be reaped or ended as an orphan. Call `discard_root` at its end."""
 
     def __enter__(self) -> None:
         global _start_blocks  # noqa: PLW0603 - this process's own
@@ -144,7 +143,7 @@ class starting_child:  # noqa: N801 - used like a function
 
 
 class sparing:  # noqa: N801 - used like a function
-    """Let the processes that are started within the block outlive this process."""
+    """Let processes that are started within the block outlive this process."""
 
     def __enter__(self) -> None:
         os.environ[SPARED_VARIABLE] = "1"
@@ -161,7 +160,7 @@ class _Reaper:
 
         self.loop = loop
         self._timer: TimerHandle | None = None
-        loop.add_signal_handler(SIGCHLD, self._soon)
+        loop.add_signal_handler(SIGCHLD, self._collect_later)
 
     def stop(self) -> None:
         from signal import SIGCHLD
@@ -171,7 +170,7 @@ class _Reaper:
         if self._timer is not None:
             self._timer.cancel()
 
-    def _soon(self) -> None:
+    def _collect_later(self) -> None:
         if self._timer is None:
             self._timer = self.loop.call_later(REAP_SECONDS, self._collect)
 
@@ -181,6 +180,7 @@ class _Reaper:
 
 
 def _set_subreaper(wanted: int) -> bool:
+    """Switch adopting on (1) or off (0); return whether the system could."""
     import ctypes
 
     try:
@@ -201,7 +201,7 @@ def _environment(pid: int) -> bytes | None:
         while data := os.read(fd, 64 * 1024):
             found += data
     except OSError:
-        return None  # it ended meanwhile
+        return None  # the process ended meanwhile
     else:
         return found
     finally:
@@ -211,22 +211,23 @@ def _environment(pid: int) -> bytes | None:
 class ProcessTree:
     """A root process, which leads a session and group of its own, and all its descendants.
 
-    The ids of group and session are used until the root is collected; then only known processes
-    are signalled.
+    The group is signalled as a whole until the root is reaped, because its id may then be reused;
+    from then on, only known processes are signalled.
     """
 
     def __init__(self, root: int, mark: str | None = None) -> None:
         self._root = root
         self._mark = mark if sys.platform == "linux" else None
-        """Mark in the environment of the root and its descendants; see `with_mark`. None where
-        no ``/proc`` shows the environment of other processes (macOS)."""
-        first = read_process(root)
-        self._start_ticks = 0 if first is None else first.ticks
+        """Mark in the environment of the root and its descendants; None on systems that do not show
+        the environment of other processes (macOS)."""
+        info = read_process(root)
+        self._start_ticks = 0 if info is None else info.ticks
         """Start time of the root, in clock ticks since boot; 0 if unknown."""
         self._root_collected = False
         self._known: dict[int, ProcessInfo] = {}
         self.unsure: bool = False
-        """Whether the last `refresh` found a process that was just being started."""
+        """Whether the last `refresh` found a starting process, which may turn out to have the mark.
+        """
         add_root(root)
 
     def root_collected(self) -> None:
@@ -266,16 +267,17 @@ class ProcessTree:
         self._known = {pid: table[pid] for pid in members if pid in table}
 
     def _is_left_to_last_tree(self, info: ProcessInfo) -> bool:
-        """Return whether no other tree is open that could end the orphan, and nothing spares it."""
+        """Return whether a process is an orphan without a mark of `sparing`, and no other tree is
+        open that could end it."""
         if _open_roots - {self._root} or not is_orphan_here(info):
             return False
         return f"{SPARED_VARIABLE}=".encode() not in (_environment(info.pid) or b"")
 
     def collect(self) -> None:
-        """Collect the tree's orphans that have ended and that this process has adopted."""
+        """Reap the tree's ended orphans that this process has adopted."""
         if _reaper is not None:
-            found = [read_process(pid) for pid in self._known if pid != self._root]
-            collect_exit_statuses([info for info in found if info is not None])
+            infos = [read_process(pid) for pid in self._known if pid != self._root]
+            collect_exit_statuses([info for info in infos if info is not None])
 
     def living(self) -> list[ProcessInfo]:
         """Return the known processes, the root included, that have not ended."""
@@ -291,27 +293,28 @@ class ProcessTree:
             except OSError:
                 pass  # the group is empty, or (macOS) all in it have ended
         for info in self._known.values():
-            # Not SIGTERM twice: the second makes some programs skip their clean-up.
-            in_group = info.group == self._root and not self._root_collected
-            if not in_group or number == SIGKILL:
+            # No process gets SIGTERM twice: then some programs skip their clean-up.
+            is_signalled = info.group == self._root and not self._root_collected
+            if not is_signalled or number == SIGKILL:
                 _signal_one(info, number)
 
 
-def _add_descendants(found: set[int], children: dict[int, list[int]]) -> None:
-    waiting = list(found)
+def _add_descendants(members: set[int], children: dict[int, list[int]]) -> None:
+    waiting = list(members)
     while waiting:
         for child in children.get(waiting.pop(), ()):
-            if child not in found:
-                found.add(child)
+            if child not in members:
+                members.add(child)
                 waiting.append(child)
 
 
 def _lives(info: ProcessInfo, now: ProcessInfo | None) -> bool:
+    """Return whether ``now`` is the process ``info``, and has not ended."""
     return now is not None and now.started == info.started and not now.dead
 
 
 def _signal_one(info: ProcessInfo, number: int) -> None:
-    """Signal a process if its start time is the same; a pidfd keeps its id from being reused."""
+    """Signal a process if it still lives. A pidfd (Linux) never means another process."""
     pidfd = open_pidfd(info.pid)
     try:
         if not _lives(info, read_process(info.pid)):
@@ -323,7 +326,7 @@ def _signal_one(info: ProcessInfo, number: int) -> None:
         else:
             os.kill(info.pid, number)
     except OSError:
-        pass  # it ended meanwhile, or belongs to another user
+        pass  # the process ended meanwhile, or belongs to another user
     finally:
         if pidfd is not None:
             os.close(pidfd)

@@ -1,4 +1,4 @@
-"""A peer on the network: check its address, protect its token, and make errors about it."""
+"""Check the address of a peer on the network, protect its token, and make errors about the peer."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ HTTP_SCHEMES: Final = ("http", "https")
 
 
 def check_remote_url(
-    url: str, token: Token | None, what: str, schemes: tuple[str, ...] = WEBSOCKET_SCHEMES
+    url: str, token: Token | None, wanted: str, schemes: tuple[str, ...] = WEBSOCKET_SCHEMES
 ) -> None:
-    """Raise MisuseError unless ``url`` is valid and the token may travel to it; ``what`` says in
-    the message which address is wanted."""
+    """Raise MisuseError unless ``url`` is valid and the token may travel to it. ``wanted`` names
+    the wanted address in the message."""
     try:
         parts = urlsplit(url)
         host = parts.hostname if parts.scheme in schemes and parts.port != 0 else None
@@ -36,8 +36,8 @@ def check_remote_url(
         host = None
     if not host:
         if "://" not in url:
-            raise MisuseError(f"without a scheme it is no address of {what}")
-        raise MisuseError(f"{bare_url(url)!r} is no address of {what}")
+            raise MisuseError(f"without a scheme it is no address of {wanted}")
+        raise MisuseError(f"{bare_url(url)!r} is no address of {wanted}")
     if parts.username or parts.password:
         raise MisuseError("put the token into `token`, not into the URL")
     if token is not None and parts.scheme in ("ws", "http") and not is_loopback(host):
@@ -66,19 +66,19 @@ CONNECT_SECONDS: Final = 10.0
 """Seconds for the connection and its handshake."""
 
 LEAST_SECRET: Final = 6
-"""Characters from which a value is masked: shorter values occur in ordinary words."""
+"""Least characters of a value that is masked: shorter values occur in ordinary words."""
 
 _LOGIN_OR_QUERY: Final = re.compile(r"(?<=://)[^\s/?#@]*@|\?[\w.%~-]+=[^\s\"'<>]*")
 """The login or the query of an address."""
 
 _SHOWN: Final = 200
-"""Characters of a peer's text that are shown."""
+"""Most characters of a peer's text that are shown."""
 
 
 def secrets_of_query(url: str) -> list[str]:
     """Return the values in the query of a peer's address, which may be tokens."""
-    written = [pair.rpartition("=")[2] for pair in urlsplit(url).query.split("&")]
-    values = {*written, *map(unquote, written)}
+    quoted = [pair.rpartition("=")[2] for pair in urlsplit(url).query.split("&")]
+    values = {*quoted, *map(unquote, quoted)}
     return [value for value in values if len(value) >= LEAST_SECRET]
 
 
@@ -99,8 +99,8 @@ TOKEN_HINT: Final = (
 
 @record
 class RemotePeer:
-    """A peer as error messages name it: ``kind`` is what it should be, ``token_hint`` says where
-    its tokens come from."""
+    """The texts of error messages about a peer: ``kind`` is what the peer should be, ``token_hint``
+    tells where its tokens come from."""
 
     name: str
     kind: str = "app-server"

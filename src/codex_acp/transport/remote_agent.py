@@ -1,4 +1,4 @@
-"""Make the link to a remote ACP agent: a websocket or streamable HTTP, as its URL says."""
+"""Make the link to a remote ACP agent; the scheme of the URL chooses websocket or HTTP."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ def is_agent_url(agent: str) -> bool:
 
 def check_agent_url(url: str, token: Token | None) -> None:
     """Raise MisuseError if no agent can have this URL, or the token would travel unencrypted."""
-    what = "an agent: ws://HOST:PORT/acp, wss://..., http://... or https://..."
-    check_remote_url(url, token, what, (*WEBSOCKET_SCHEMES, *HTTP_SCHEMES))
+    wanted = "an agent: ws://HOST:PORT/acp, wss://..., http://... or https://..."
+    check_remote_url(url, token, wanted, (*WEBSOCKET_SCHEMES, *HTTP_SCHEMES))
 
 
 def remote_agent_link(url: str, token: Token | None = None, *, name: str = "") -> Link:
-    """Return a link, which connects when it is started. Raises MisuseError as `check_agent_url`
-    does, and if a package is missing."""
+    """Return a link, which connects when it is started. Raises MisuseError for a URL or token that
+    `check_agent_url` refuses, and if a package is missing."""
     check_agent_url(url, token)
     name = name or bare_url(url)
     if url.startswith("http"):

@@ -12,14 +12,14 @@ from codex_acp._record import record
 
 @record(frozen=True)
 class RestartLimit:
-    """At most ``count`` restarts within ``seconds``; then starting is refused."""
+    """Allows at most ``count`` restarts within ``seconds``."""
 
     count: int = 3
     seconds: float = 60.0
 
 
 class Restarts:
-    """The last restarts; times are seconds of a monotonic clock."""
+    """Remembers the last restarts; times are seconds of a monotonic clock."""
 
     def __init__(self, limit: RestartLimit = RestartLimit()) -> None:  # noqa: B008 - frozen
         self.limit = limit

@@ -1,7 +1,7 @@
 """Get and run the event loop, and wait for work that must outlast a cancellation.
 
-When the wait is cancelled, `shielded` ends at once and the work continues; `finish` ends only when
-the work does.
+If the wait is cancelled, `shielded` ends at once and the work continues; `finish` ends only at the
+end of the work.
 """
 
 from __future__ import annotations
@@ -29,32 +29,31 @@ def running_loop() -> asyncio.AbstractEventLoop:
 
 
 async def shielded(work: asyncio.Future[T]) -> T:
-    """Return or raise the outcome of ``work``. To cancel this wait does not cancel the work.
+    """Return or raise the outcome of ``work``. Cancelling this wait does not cancel the work.
 
-    Since Python 3.14, `asyncio.shield` would pass a later error of the work to the event loop's
-    exception handler; here only the work's owner handles it.
+    After a cancellation, only the work's owner handles an error of the work. Since Python 3.14,
+    `asyncio.shield` would also pass the error to the event loop's exception handler.
     """
     try:
         await asyncio.wait((work,))
     except asyncio.CancelledError:
-        # Reads the error, so that asyncio does not log it.
+        # Read the error, so that asyncio does not log it.
         work.add_done_callback(lambda done: done.cancelled() or done.exception())
         raise
     return work.result()
 
 
 async def finish(task: asyncio.Task[T]) -> None:
-    """Wait until ``task``, which ends in bounded time, is done; then raise its error, or the
-    cancellation that came meanwhile. The scope keeps off anyio's cancellation, which repeats; the
-    loop outlasts `asyncio.Task.cancel`."""
+    """Wait until ``task`` is done, which must end in bounded time; then raise its error, or the
+    cancellation that came meanwhile."""
     from anyio import CancelScope
 
     cancelled: asyncio.CancelledError | None = None
-    with CancelScope(shield=True):
+    with CancelScope(shield=True):  # against a cancellation by anyio, which would repeat
         while not task.done():
             try:
                 await asyncio.wait({task})
-            except asyncio.CancelledError as error:
+            except asyncio.CancelledError as error:  # of `asyncio.Task.cancel`
                 cancelled = error
     if cancelled is not None:
         raise cancelled
@@ -62,9 +61,8 @@ async def finish(task: asyncio.Task[T]) -> None:
 
 
 def run_loop(main: Coroutine[Any, Any, T]) -> T:
-    """Run ``main`` with `asyncio.run`, on the main thread. First take back the wake-up descriptor
-    of signals: `asyncio.run` closes it while a child's end may still make Python write to it, which
-    would print an error."""
+    """Run ``main`` with `asyncio.run`, on the main thread. At the end, unset the descriptor to
+    which Python writes signals: `asyncio.run` closes it; a late SIGCHLD would print an error."""
 
     async def run() -> T:
         try:

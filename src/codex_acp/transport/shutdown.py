@@ -1,10 +1,10 @@
 """End a child process and all its descendants in three steps, normally within half a second.
 
 1. Close the child's stdin, and wait a moment for its exit.
-2. Send SIGTERM once to all that still live, and wait a moment for their clean-up.
-3. Send SIGKILL to all that still live, until none is found.
+2. Send SIGTERM once to all processes that still live, and wait a moment for their clean-up.
+3. Send SIGKILL to all processes that still live, until none is found.
 
-Owns the order and the time limits. Must not know what the child does, nor how its exit is noticed.
+Must not know what the child does, nor how its exit is noticed.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ TERMINATE_SECONDS: Final = 0.1
 """Seconds for a clean-up after SIGTERM: a person who closes an editor would notice more."""
 
 KILL_SECONDS: Final = 1.0
-"""Seconds of the third step, which normally takes some milliseconds: on an overloaded machine, the
-kernel needs longer to end a process."""
+"""Most seconds of the third step, which normally takes some milliseconds: on an overloaded machine,
+the kernel needs longer to end a process."""
 
 LOOK_SECONDS: Final = 0.04
 """Seconds between two reads of the process table, which find descendants before their parents end.
@@ -35,7 +35,7 @@ POLL_SECONDS: Final = 0.01
 """Seconds between two checks whether known processes have ended; a check takes some 20 µs."""
 
 KILL_ROUNDS: Final = 5
-"""Rounds of `kill_now`: processes may fork meanwhile."""
+"""Rounds of `kill_now`: between two rounds, processes may fork."""
 
 KILL_ROUND_SECONDS: Final = 0.02
 """Seconds between two rounds: the kernel needs a moment to end a process."""
@@ -44,8 +44,8 @@ KILL_ROUND_SECONDS: Final = 0.02
 async def shut_down(
     tree: ProcessTree, exited: Future[None], close_stdin: Callable[[], None], exit_seconds: float
 ) -> None:
-    """End the tree; its root has ``exit_seconds`` to exit by itself. ``exited`` is done once the
-    root has ended and the tree was refreshed."""
+    """End the tree in three steps. The root has ``exit_seconds`` to exit by itself. ``exited`` is
+    done once the root has ended and the tree was refreshed."""
     tree.refresh()
     close_stdin()
     end = time.monotonic() + exit_seconds
@@ -60,7 +60,7 @@ async def shut_down(
 
 
 async def terminate(tree: ProcessTree, exited: Future[None], seconds: float) -> None:
-    """Take the second and third step. ``seconds`` are for the clean-up after SIGTERM."""
+    """Take the second and third step. The clean-up after SIGTERM has ``seconds``."""
     try:
         tree.refresh()
         tree.signal(signal.SIGTERM)
@@ -92,14 +92,15 @@ async def _all_ended(tree: ProcessTree, exited: Future[None], seconds: float) ->
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         await asyncio.sleep(POLL_SECONDS)
+        # `living` is the cheap check, of known processes only.
         if exited.done() and not tree.living() and nothing_lives(tree):
             return True
     return False
 
 
 def nothing_lives(tree: ProcessTree) -> bool:
-    """Return whether no process of the tree lives. Reads the table twice: a parent may end during
-    the first read, and its orphans are found only after that."""
+    """Return whether no process of the tree lives. Reads the table twice: if a parent ends during
+    the first read, only the second finds its orphans."""
     for _ in range(2):
         tree.refresh()
         if tree.unsure or tree.living():

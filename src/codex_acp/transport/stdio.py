@@ -1,6 +1,6 @@
-"""This process's standard input and output as a link.
+"""Make a link of this process's standard input and output, and keep stdout for the protocol.
 
-Owns the protection of the protocol's stdout. Must not know what travels there.
+Must not know what the bytes mean.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def claim_stdout() -> int:
     """Keep stdout for the protocol: return a private descriptor of it, and point fd 1 at stderr.
 
     From then on, output of Python, of C code or of a child that inherits fd 1 goes to stderr and
-    cannot corrupt the protocol; so does the text that ``sys.stdout`` still buffers. Raises
+    cannot corrupt the protocol; the text that ``sys.stdout`` still buffers goes there, too. Raises
     ConnectionClosed if the process was started without a stdout.
     """
     closed = ConnectionClosed(
@@ -52,7 +52,7 @@ def claim_stdout() -> int:
     except OSError:
         null = os.open(os.devnull, os.O_WRONLY)
         os.dup2(null, 1)
-        if null >= _STANDARD_DESCRIPTORS:  # else it takes the place of the closed stderr
+        if null >= _STANDARD_DESCRIPTORS:  # else ``null`` is the number of the closed stderr
             os.close(null)
     if sys.stdout is not None:
         sys.stdout.flush()
@@ -65,8 +65,8 @@ class StdioLink:
 
     A serving program passes ``stdout_fd=claim_stdout()``. Works on pipes, sockets, terminals,
     regular files and ``/dev/null``. The end of stdin is a clean end; bytes that are written later
-    are still sent, until `aclose`. `aclose` closes the descriptors, except 0, 1 and 2. ``early`` is
-    what was read from stdin already.
+    are still sent, until `aclose`. `aclose` closes the descriptors, except 0, 1 and 2. ``early``
+    has the bytes that were read from stdin before.
     """
 
     def __init__(self, stdin_fd: int = 0, stdout_fd: int = 1, *, early: bytes = b"") -> None:

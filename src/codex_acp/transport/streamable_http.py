@@ -1,8 +1,8 @@
-"""The rules of ACP's streamable HTTP: names for both sides, and the client's routes. Does no IO.
+"""Define the rules of ACP's streamable HTTP: names for both sides, the client's routes. Does no IO.
 
 Each message of the client is a POST, which is answered at once (202). Messages of the agent are
 events of streams that the client opens with GET: one for the connection, one for each session. This
-module decides to which stream a message belongs, and must not know what the message means.
+module finds the stream to which a message belongs, and must not know what the message means.
 Source: the RFD ``streamable-http-websocket-transport`` of the Agent Client Protocol.
 """
 
@@ -31,13 +31,13 @@ EVENT_STREAM: Final = "text/event-stream"
 """The content type of a stream."""
 
 INITIALIZE: Final = "initialize"
-"""The one request that the response to its POST answers. It makes the connection."""
+"""The only request that is answered in the response to its POST. It makes the connection."""
 
 LOAD: Final = "session/load"
-"""The one request about a session whose answer comes on the connection's stream."""
+"""The only request about a session whose answer comes on the connection's stream."""
 
 REPLAYING: Final = frozenset({LOAD, "session/resume"})
-"""Requests that replay a session. Their answer ends the replay, perhaps on another stream."""
+"""Requests that replay a session. The answer ends the replay, and may come on another stream."""
 
 CLOSING: Final = frozenset({"session/close", "session/delete"})
 """Requests whose answer is the last event of the session's stream."""
@@ -51,10 +51,10 @@ NEED_SESSION: Final = frozenset(
         "session/set_mode",
     }
 )
-"""Methods whose POST must name the session in a header, too: every SDK does so for these."""
+"""Methods whose POST must also name the session in a header, as every SDK does for them."""
 
 KEEP_ALIVE: Final = b":\n\n"
-"""A comment, without an event, so that nothing in between ends a silent stream."""
+"""A comment, which is no event. It keeps proxies from ending a silent stream."""
 
 _NOT_ASCII: Final = re.compile(r"[^\x00-\x7f]+")
 
@@ -65,8 +65,8 @@ def session_named(params: object) -> str | None:
 
 
 def as_event(line: bytes) -> bytes:
-    """Return a message, without line breaks, as an event in ASCII: some readers decode each chunk
-    separately, others end a line at more characters than the protocol does."""
+    """Return a message, without line breaks, as an event in ASCII. Some readers decode each chunk
+    separately; others end a line also at characters at which the protocol does not."""
     if not line.isascii():
         text = line.decode(errors="replace")
         line = _NOT_ASCII.sub(lambda found: json.dumps(found[0])[1:-1], text).encode()
@@ -87,7 +87,7 @@ class Outgoing:
 
 @record
 class Arrived:
-    """Effect of a received message on the streams."""
+    """The effect of a received message on the streams."""
 
     opened_session: str | None = None
     """A session that the answer has opened."""
@@ -111,7 +111,7 @@ class HttpRoutes:
 
     _our_requests: dict[RequestId, _OpenRequest] = field(default_factory=dict)
     _peer_requests: dict[RequestId | None, tuple[str | None, int]] = field(default_factory=dict)
-    """The peer's open requests: the stream on which each came, and the hash of its line."""
+    """Id of an open request of the peer → its stream, and the hash of its line."""
 
     def outgoing(self, line: bytes) -> Outgoing:
         """Return the stream of a line that this program sends, and note its request."""
@@ -141,8 +141,8 @@ class HttpRoutes:
         if isinstance(request_id, bool) or not isinstance(request_id, int | str):
             return Arrived()
         if "method" in message:
-            question = self._peer_requests.get(request_id)
-            if question is not None and question[1] == hash(line):
+            _, open_hash = self._peer_requests.get(request_id, (None, None))
+            if open_hash == hash(line):
                 return Arrived(duplicate=True)
             self._peer_requests.setdefault(request_id, (stream, hash(line)))
             return Arrived()
@@ -156,11 +156,11 @@ class HttpRoutes:
         )
 
     def unanswered(self, session: str) -> list[RequestId]:
-        """Return the ids of our open requests about a session."""
+        """Return the ids of this side's open requests about a session."""
         return [key for key, request in self._our_requests.items() if request.session == session]
 
     def is_answer(self, body: bytes, request_id: RequestId | None) -> bool:
-        """Return whether a body is the answer to this request."""
+        """Return whether the body of a response is the answer to this request."""
         try:
             message = default_loads()(body)
         except ValueError:
@@ -172,7 +172,7 @@ class HttpRoutes:
         )
 
     def error_answer(self, request_id: RequestId, why: str) -> bytes | None:
-        """Return an error as the answer to our own open request; None if it was answered."""
+        """Return an error that answers a request of this side; None if the request is not open."""
         if self._our_requests.pop(request_id, None) is None:
             return None
         return encode_error(request_id, INTERNAL_ERROR, why, version=True)

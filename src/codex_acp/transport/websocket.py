@@ -1,7 +1,7 @@
-"""A websocket as a link: each message is a text, and arrives at the receiver as one line.
+"""Make a link of a websocket: each message is a text, and arrives at the receiver as one line.
 
-`start` imports the package ``websockets`` and connects; a failure to connect ends the link, as a
-later failure does. Must not know what the messages are.
+`start` imports the package ``websockets`` and connects. A failure to connect ends the link, like
+any later failure. Must not know what the messages are.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ if TYPE_CHECKING:
 
 
 FRAGMENT_BYTES: Final = 8 * 1024 * 1024
-"""Bytes of a frame; a larger message is sent in several frames: Codex takes none above 16 MiB."""
+"""Most bytes of a frame; a larger message is sent in several: Codex refuses frames above 16 MiB."""
 MAX_FRAGMENTS: Final = 4096
-"""Frames of one message: the limit of bytes does not stop empty frames."""
+"""Most frames of one message: the limit of bytes does not stop empty frames."""
 TOO_BIG: Final = 1009
 """The close code for a message above the limit of its receiver (RFC 6455, section 7.4.1)."""
 POLICY_VIOLATION: Final = 1008
-"""The close code for any other violation of this side's rules."""
+"""The close code for other violations of this side's rules (RFC 6455, section 7.4.1)."""
 
 
 class WebSocketMessages(MessageLink):
-    """The part of a link that both sides of a websocket share; ``message_limit`` is in bytes.
+    """Base of the links of both sides of a websocket; ``message_limit`` is in bytes.
 
     `MessageLink` calls `_converse`, `_send` and `_why`, and sets `_may_read`. The error that
     `_converse` returns ends the link.
@@ -101,9 +101,9 @@ class WebSocketMessages(MessageLink):
     async def _send_until_closed(self) -> None:
         from websockets.exceptions import ConnectionClosed as Closed
 
-        with suppress(Closed):  # `_converse` reports it
+        with suppress(Closed):  # `_converse` reports the end
             await self._send_all()
-        self._resume_writer()  # a writer that waits for space would wait for ever
+        self._resume_writer()  # else a writer that waits for the peer would wait for ever
 
     async def _send(self, line: bytes) -> None:
         if len(line) <= FRAGMENT_BYTES:
@@ -158,7 +158,7 @@ class WebSocketLink(WebSocketMessages):
             headers["Authorization"] = f"Bearer {self._sent_token}"
         options: dict[str, Any] = {
             "additional_headers": headers,
-            "compression": None,  # not worth its time: most peers are here or in a tunnel
+            "compression": None,  # most peers are local or in a tunnel
             "max_size": self._message_limit,
             "open_timeout": CONNECT_SECONDS,
             "close_timeout": CLOSE_SECONDS,
