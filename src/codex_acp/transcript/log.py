@@ -1,7 +1,7 @@
 """Record events and give them to the listeners of a transcript.
 
-Owns the time of an event and the order of the listeners. Must not know the meaning of events or
-what listeners do with them. Recording never waits and never raises: it cannot disturb a session.
+Must not know the meaning of events or what listeners do with them. Recording never waits and never
+raises, so that it cannot disturb a session.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Subscriber: TypeAlias = "Callable[[Entry], None]"
 
 
 class Transcript:
-    """The semantic log of one adapter or one program. Use it only in the thread of its event loop.
+    """The log of one adapter or one program. Use it only in the thread of the event loop.
 
     ``clock`` returns seconds since the epoch. ``record_content`` keeps the values that people type
     into forms; tokens and keys are removed in any case, for every listener. ``record_wire`` records
@@ -50,7 +50,8 @@ class Transcript:
         self._taps: WireTaps | None = None
         self._subscribers: tuple[Subscriber, ...] = ()
         self._streams: tuple[EntryStream, ...] = ()
-        self._complained: set[Subscriber] = set()
+        self._failed: set[Subscriber] = set()
+        """Subscribers that have raised an exception, which is logged once."""
         self._closed = False
 
     def __repr__(self) -> str:
@@ -80,8 +81,8 @@ class Transcript:
             try:
                 subscriber(entry)
             except Exception:  # noqa: BLE001 - no listener may end the session
-                if subscriber not in self._complained:
-                    self._complained.add(subscriber)
+                if subscriber not in self._failed:
+                    self._failed.add(subscriber)
                     _log.exception("a subscriber of the transcript failed; told only once")
         for stream in self._streams:
             stream.put(entry)
@@ -115,7 +116,7 @@ class Transcript:
 
         def unsubscribe() -> None:
             self._subscribers = tuple(s for s in self._subscribers if s is not subscriber)
-            self._complained.discard(subscriber)
+            self._failed.discard(subscriber)
 
         return unsubscribe
 
@@ -136,10 +137,10 @@ class Transcript:
         return stream
 
     def close(self) -> None:
-        """Remove all listeners; iterators end after the entries that wait. Idempotent."""
+        """Remove all listeners; iterators end after the waiting entries. Idempotent."""
         self._closed = True
         streams, self._streams, self._subscribers = self._streams, (), ()
-        self._complained.clear()
+        self._failed.clear()
         for stream in streams:
             stream.end()
 

@@ -1,6 +1,6 @@
 """PURE: recognise values that are no secrets: words, figures, hosts and paths.
 
-Owns the rules for values that mean something to a person. In doubt a value may be a secret.
+In doubt, a value counts as a secret.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ from itertools import pairwise
 from typing import Final
 
 _MAX_VALUE: Final = 4096
-"""Characters of a value."""
+"""Most characters of a plain value."""
 _MAX_WORD: Final = 20
-"""Letters of a word."""
+"""Most letters of a word."""
 _MAX_WORDS: Final = 3
-"""Joined words of a value; more words may be a password."""
+"""Most joined words of a plain value; more words may be a password."""
 _ABBREVIATION: Final = 3
-"""Letters of an abbreviation (``sql``, ``mcp``), for which `_FOLLOWERS` does not count."""
+"""Most letters of an abbreviation (``sql``, ``mcp``), which is not checked with `_FOLLOWERS`."""
 _PAIRS: Final = (
     "a:abcdefghiklmnprstuvwxyz b:abcdeghijlnoprstuy c:acdefhiklmoprstuy d:abcdefghijlmnoprstuvwy"
     " e:abcdefghijklmnopqrstuvwxyz f:aefilorstuy g:acdeghilmnoprstu h:abeilmnorstuy"
@@ -25,8 +25,8 @@ _PAIRS: Final = (
     " r:abcdefgiklmnoprstuvwy s:abcdefghiklmnopqrstuvwy t:abcdefghiklmnoprstuvwyz"
     " u:abcdefgilmnoprst v:aeiop w:aehilnors x:aceipt y:abcdegilmnoprstw z:aeio"
 )
-"""Letter → letters that follow it in English words. Of words 19 in 20 have such pairs alone; of
-texts of 16 random letters one in 300."""
+"""Letter → letters that follow it in English words. Of words, 19 in 20 have only such pairs; of
+texts of 16 random letters, one in 300."""
 _FOLLOWERS: Final = dict(pair.split(":") for pair in _PAIRS.split())
 _FIGURE: Final = re.compile(
     r"[+-]?\d{1,12}(?:\.\d{1,6})?(?:%|ms|[smhd]|[kKMGT]i?[bB]?)?"
@@ -43,7 +43,7 @@ _HOST: Final = re.compile(r"(?:localhost|\[[0-9a-f:]{2,39}\]|\.?[\w-]{1,63}(?:\.
 _WORDS: Final = re.compile(r"[A-Za-z0-9]+(?:[-_./ ][A-Za-z0-9]+)*")
 _BETWEEN: Final = re.compile(r"[-_./ ]")
 _WORDS_WITH_DIGITS: Final = frozenset({"256color", "base64", "oauth2", "python3", "sha256", "utf8"})
-"""Words that are no secret in spite of their digits."""
+"""Words that are no secrets in spite of their digits."""
 _NUMBERED: Final = re.compile(r"[A-Za-z]{0,2}\d{1,2}[A-Za-z]?")
 """A short number, perhaps with letters: ``v2``, ``3b``."""
 _PATH: Final = re.compile(r"(?:~|\.{1,2}|[A-Za-z]:)?[/\\][\w.@+~ /\\:-]*")
@@ -51,9 +51,9 @@ _RUN: Final = re.compile(r"[A-Za-z0-9]{8,}")
 _CHANGE: Final = re.compile(r"(?<=[a-z])[A-Z]|(?<=\d)[A-Za-z]|(?<=[A-Za-z])\d")
 """A capital after a small letter, or a change between letters and digits."""
 _MAX_DIGITS: Final = 12
-"""Digits of a run that may be a plain number."""
+"""Most digits of a run that can be a plain number."""
 _LONG_RUN: Final = 16
-"""Characters of a run from which a fifth of digits looks random."""
+"""Least characters of a run that looks random if more than a fifth of them are digits."""
 _SLUG: Final = re.compile(r"/?[A-Za-z0-9]+(?:[-_./:]+[A-Za-z0-9]+)*[-_/]*")
 _SLUG_PARTS: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+")
 _MAX_SLUG: Final = 100
@@ -83,8 +83,8 @@ def is_slug(text: str) -> bool:
 
 
 def looks_random(text: str) -> bool:
-    """Return whether a text has a run in which letters and digits alternate too often, or which is
-    too long, for a name."""
+    """Return whether a text has a run that is too long for a name, or in which letters and digits
+    alternate too often."""
     return any(
         len(_CHANGE.findall(run)) > len(run) // 5
         or (run.isdigit() and len(run) > _MAX_DIGITS)
@@ -124,7 +124,7 @@ def _are_words(text: str) -> bool:
 
 
 def _is_word(text: str) -> bool:
-    """Return whether a text has one case or a capital first, and only pairs of letters of words."""
+    """Return whether a text has one case, or a capital first, and the pairs of letters of words."""
     if not (text.islower() or text.isupper() or text.istitle()):
         return False
     return len(text) <= _ABBREVIATION or (len(text) <= _MAX_WORD and _is_likely(text.lower()))

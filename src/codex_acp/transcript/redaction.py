@@ -1,7 +1,7 @@
-"""PURE: remove from events what may not be recorded (contract 5.2), and make events of wire lines.
+"""PURE: remove secrets and typed values from events (contract 5.2), and make events of wire lines.
 
-Typed values are removed unless content is recorded. Tokens and keys are always removed, from every
-text but the ids in ``ref``, which must stay comparable.
+Typed values (which a person types into forms) are removed unless content is recorded. Tokens and
+keys are always removed, from every text but the ids in ``ref``, which must stay comparable.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 _LONG_ANSWER: Final = 4
-"""Characters of an answer that is also removed inside of words; a shorter answer only as a word."""
+"""Least characters of an answer that is also removed inside words; shorter ones only as a word."""
 
 
 def redacted(event: TranscriptEvent, *, content: bool = False) -> TranscriptEvent:
@@ -57,7 +57,7 @@ def _without_answer(event: ElicitationAnswered, *, keep: bool) -> ElicitationAns
         return replace(event, content=secrets.scrub_fields(event.content))
     problem = event.problem
     if problem is not None:
-        # A problem must not quote values; in case one does.
+        # A problem should quote no values; remove them in case it does.
         quoted = {text for value in event.content.values() for text in _quotes(value)}
         for text in sorted(quoted, key=len, reverse=True):
             edge = "" if len(text) >= _LONG_ANSWER else r"\b"
@@ -66,7 +66,7 @@ def _without_answer(event: ElicitationAnswered, *, keep: bool) -> ElicitationAns
 
 
 def _quotes(value: JsonValue) -> Iterator[str]:
-    """Yield the texts that may quote a value or any value inside it."""
+    """Yield the texts by which a value, or a value inside it, may be quoted."""
     if isinstance(value, dict):
         for key, member in value.items():
             yield from _quotes(key)
@@ -79,7 +79,7 @@ def _quotes(value: JsonValue) -> Iterator[str]:
 
 
 def _scrub_object(value: _T) -> _T:
-    """Copy a dataclass with the texts of all its fields scrubbed: so none can be forgotten."""
+    """Copy a dataclass; scrub the texts of all its fields, so that no field can be forgotten."""
     make: Callable[..., _T] = type(value)
     assert is_dataclass(value)
     names = [member.name for member in fields(value)]
@@ -98,27 +98,28 @@ def _scrub_member(value: object) -> object:
     return _scrub_object(value)
 
 
-# Texts that arrive in pieces: each piece is recorded without its part of a secret.
+# Texts that arrive in pieces: the part of a secret in each piece is removed.
 
 REMEMBERED: Final = 1024
 """Characters of the end of a text that are remembered, to find secrets that span pieces."""
 BEGINNING: Final = 128
-"""Characters remembered before and after the start of a secret longer than `REMEMBERED`."""
+"""Characters before and after the start of a secret that are remembered if it is longer than
+`REMEMBERED`."""
 _STANDARD: Final = str.maketrans("-_", "+/")
 """Turns the URL-safe alphabet of base64 into the standard one."""
 MAX_TEXTS: Final = 200
-"""Texts that are remembered at once; the oldest is forgotten."""
+"""Texts whose ends are remembered at once; the oldest is forgotten."""
 _PIECES: Final = (
     (("content", "text"), ("messageId",)),
     (("_meta", "terminal_output", "data"), ("_meta", "terminal_output", "terminal_id")),
     (("data",), ("terminalId",)),
     (("output", "data"), ("terminalId",)),
 )
-"""Path of a piece of text in an update, and of the id of its text. Terminals of v2 are base64."""
+"""Path of a piece in an update, and path of the text's id. ACP v2 sends terminals in base64."""
 
 
 class Pieces:
-    """The texts of one connection that arrive in pieces; ``typed`` has values to remove, too."""
+    """Redacts texts of one connection that arrive in pieces; ``typed`` has typed values."""
 
     def __init__(self, typed: Collection[str]) -> None:
         self._typed = typed
@@ -127,7 +128,7 @@ class Pieces:
         """A decoder keeps the part of a character that a piece ends with for the next piece."""
 
     def without_secrets(self, method: str | None, params: JsonValue) -> JsonValue:
-        """Return the params of a notification without the parts of secrets in a piece of text."""
+        """Return the params of a notification; secrets are removed from their piece of text."""
         if not isinstance(params, dict):
             return params
         delta = params.get("delta")
@@ -145,8 +146,9 @@ class Pieces:
                 text = self._decode(text_id, piece)
             if text is not None:
                 text = self._redact(text_id, text)
-                kept = _to_base64(text, "surrogateescape") if in_base64 else text
-                return {**params, "update": _with_text(update, path, kept)}
+                if in_base64:
+                    text = _to_base64(text, "surrogateescape")
+                return {**params, "update": _with_text(update, path, text)}
         return params
 
     def _decode(self, text_id: str, piece: str) -> str | None:
@@ -159,7 +161,7 @@ class Pieces:
             return None
 
     def _redact(self, text_id: str, piece: str) -> str:
-        """Return the piece of a text without its parts of secrets."""
+        """Return the piece of a text without the parts of secrets in it."""
         before = self._ends.get(text_id, "")
         text = before + piece
         spans = list(secrets.secret_spans(text, self._typed))
@@ -169,7 +171,7 @@ class Pieces:
 
 
 def _with_text(value: JsonValue, path: tuple[str, ...], text: str) -> JsonValue:
-    """Return ``value`` with ``text`` at the end of a path of members that exist."""
+    """Return ``value`` with ``text`` at ``path``, of which all members exist."""
     if not path:
         return text
     assert isinstance(value, dict)
@@ -195,7 +197,8 @@ def _to_base64(text: str, errors: str = "surrogatepass") -> str:
 
 
 def _end(text: str, unfinished: int | None) -> str:
-    """Return the part of ``text`` to remember: its end, and the start of an unfinished secret."""
+    """Return the part of ``text`` to remember: its end, and the surroundings of the position
+    ``unfinished``, at which an unfinished secret starts."""
     if unfinished is None or unfinished >= len(text) - REMEMBERED:
         return text[-REMEMBERED:]
     start = text[max(0, unfinished - BEGINNING) : unfinished + BEGINNING]
@@ -206,16 +209,16 @@ def _end(text: str, unfinished: int | None) -> str:
 
 
 MAX_BODY: Final = 256 * 1024
-"""Bytes of a message that is recorded; of a larger message only method and size are."""
+"""Most bytes of a message that is recorded; of a larger one, only method and size are."""
 MAX_OPEN: Final = 10_000
-"""Requests remembered until their answer; the answer to a forgotten one has no method."""
+"""Requests that are remembered until their answer; an answer to a forgotten one has no method."""
 MAX_TYPED: Final = 500
-"""Spellings of values typed into forms, which are also removed from later messages."""
+"""Spellings of typed values that are remembered, to remove them from later messages."""
 MIN_TYPED: Final = 6
-"""Characters of a typed value that is removed later; a shorter one would occur in any text."""
+"""Least characters of a remembered typed value; a shorter one would occur in any text."""
 NOT_RECORDED: Final = "[not recorded]"
 """Written in place of a value that is left out."""
-_BLANK: Final[JsonValue] = NOT_RECORDED
+_BLANK: Final[JsonValue] = NOT_RECORDED  # the same text as JSON, for mypy
 _TYPED: Final = {
     "elicitation/create": "content",
     "mcpServer/elicitation/request": "content",
@@ -251,8 +254,8 @@ class _Header(NamedTuple):
 
 
 class WireTaps:
-    """Makes the taps of one transcript, which share the typed values that they remove. ``record``
-    is called with each event. With ``keep_typed`` typed values are recorded."""
+    """Makes the taps of one transcript, one for each connection; all remove the same typed values.
+    ``record`` is called with each event. ``keep_typed``: typed values are recorded."""
 
     def __init__(
         self, record: Callable[[TranscriptEvent], None], *, keep_typed: bool = False
@@ -329,8 +332,8 @@ class WireTap:
         )
 
     def _classify(self, direction: WireDirection, message: dict[str, JsonValue]) -> _Header:
-        method, given = message.get("method"), message.get("id")
-        request_id = given if isinstance(given, str | int) else None
+        method, raw_id = message.get("method"), message.get("id")
+        request_id = raw_id if isinstance(raw_id, str | int) else None
         if isinstance(method, str):
             if request_id is None:
                 return _Header("notification", None, method)
@@ -338,9 +341,9 @@ class WireTap:
             return _Header("request", request_id, method)
         if request_id is None or not ("result" in message or "error" in message):
             return _Header("error" if "error" in message else "unread", request_id)
-        of_request: WireDirection = "sent" if direction == "received" else "received"
+        request_direction: WireDirection = "sent" if direction == "received" else "received"
         kind: WireKind = "error" if "error" in message else "response"
-        return _Header(kind, request_id, self._open.pop((of_request, request_id), None))
+        return _Header(kind, request_id, self._open.pop((request_direction, request_id), None))
 
     def _redact_message(
         self, message: dict[str, JsonValue], header: _Header
@@ -356,6 +359,7 @@ class WireTap:
     def _without_typed(
         self, message: dict[str, JsonValue], header: _Header
     ) -> dict[str, JsonValue]:
+        """Return an answer without the values that a person typed; remember these values."""
         if header.kind == "error":
             error = message.get("error")
             if header.method in (None, *_TYPED) and isinstance(error, dict):
@@ -371,10 +375,8 @@ class WireTap:
         for text in _texts(typed):
             if len(text) >= MIN_TYPED:
                 self._taps.typed.update(dict.fromkeys(secrets.spellings(text)))
-        names: JsonValue = NOT_RECORDED
-        if isinstance(typed, dict):
-            names = dict.fromkeys(typed, _BLANK)
-        return {**message, "result": {**result, member: names}}
+        blank: JsonValue = dict.fromkeys(typed, _BLANK) if isinstance(typed, dict) else _BLANK
+        return {**message, "result": {**result, member: blank}}
 
     def _walk(self, key: str, value: JsonValue) -> JsonValue:
         """Return the member ``key`` without typed values and settings."""
@@ -414,7 +416,7 @@ def _texts(value: JsonValue) -> Iterator[str]:
 
 
 def _without_values(value: JsonValue) -> JsonValue:
-    """Return settings without their values: with the keys of a table, or the names of a list."""
+    """Return settings without values: only the keys of a table, or the names in a list."""
     if isinstance(value, dict):
         return dict.fromkeys(value, _BLANK)
     if isinstance(value, list):

@@ -1,6 +1,6 @@
 """PURE: remove tokens, keys and remembered secrets from any text.
 
-Owns what counts as a secret in a text. A pattern is compiled when it is first searched.
+Patterns decide what looks like a secret. A pattern is compiled when it is first searched.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _NAME_WORDS: Final = (
     "key token secret passw pwd passphrase credential signature storepass code pass= pat= auth="
     " otp= sig="
 )
-"""Words of which a text with a `_NAME` contains at least one."""
+"""Words; every text with a match of `_NAME` contains one of them."""
 _VALUE: Final = r"(?:\"(?:[^\"\\]|\\.)*+\"?|'[^']*+'?|(?!-|<[\w-]{1,40}>)[^\s\"',;]+)"
 _COMMA: Final = r"[\"'],\s{0,8}(?=[\"'])"
 """Separator between the words of a command that is written as a list."""
@@ -54,7 +54,7 @@ _KEY_LINE: Final = (
     r"(?=[a-z0-9+/]*+[A-Z])(?=[A-Z0-9+/]*+[a-z])(?=[A-Za-z+/]*+\d)"
     r"[A-Za-z0-9+/]{60,}={0,2}(?=(?:\\n)?[\"']?,?\r?$)"
 )
-"""Line of a key that arrives line by line. A digest is no match: its letters have one case."""
+"""Line of a key that arrives line by line. Digests do not match: their letters have one case."""
 _HEADER: Final = (
     r"(?i)(?<![a-z])((?:proxy[-_])?authori[sz]ation|(?:set-)?cookie|x-api-key|api-key)(?![a-z])"
     r"(\W{0,3}(?:[:=]>?|[\"'] ?, ?(?=b?[\"'])) ?).+"
@@ -126,7 +126,7 @@ _REST: Final = r"(?=[\s\"'])(?:(?:[^\n;|&\"']|\"(?:[^\"\\\n]|\\.)*+\"?|'[^'\n]*+
 _GAP: Final = rf"(?:\s+|=|{_COMMA})"
 _WORD: Final = r"(?!-|[\"'],)(?:\"(?:[^\"\\]|\\.)*+\"?|'[^']*+'?|[^\s\"']+)"
 _TOOLS: Final = (
-    # Words of which the text contains one, names of the tool, the option with its password.
+    # Words (the text contains one of them), names of the tool, its option with a password.
     (
         "mysql maria xtrabackup 7z",
         r"mysql\w*|maria(?:db|backup)[\w-]*|xtrabackup|7z[ar]?",
@@ -202,18 +202,18 @@ def matches(text: str) -> Iterator[re.Match[str]]:
 REDACTED: Final = "[redacted]"
 """Text in place of a secret."""
 _MAX_TEXT: Final = 4096
-"""Characters of one text that are kept, so that the search is bounded; no reason needs more."""
+"""Characters of one text that are kept: this bounds the search, and no reason is longer."""
 _SECRET_FIELD: Final = (
     r"(?i)pass(?:word|wd|phrase|code)|pwd|secret|token|credential|auth(?!or)|cookie|(?:user|device).?code|verifier"
     r"|(?:api|private|access).?key"
 )
 """Names of form fields whose values are never recorded."""
 _MIN_SECRET: Final = 6
-"""Characters of a remembered secret; a shorter value would be a part of many words."""
+"""Least characters of a remembered secret; a shorter value would be a part of many words."""
 _MIN_START: Final = 3
-"""Characters of a secret that are removed at the end of a text: the rest of it may follow."""
+"""Least characters of a secret's start that are removed at the end of a text: more may follow."""
 _MIN_LINE: Final = 12
-"""Characters of a line of a secret that is removed without the other lines."""
+"""Least characters of a secret's line that is also removed without the other lines."""
 _MAX_REMEMBERED: Final = 2000
 """Spellings of secrets that are remembered; a session of an editor adds a few."""
 
@@ -221,23 +221,23 @@ _MAX_REMEMBERED: Final = 2000
 class _Remembered(LastOnes[str, None]):
     """The spellings of secrets, in the order in which they were added."""
 
-    _longest_first: tuple[str, ...] = ()
+    _sorted: tuple[str, ...] = ()
 
     @property
     def longest_first(self) -> tuple[str, ...]:
-        """Return the spellings, the longest first: a shorter one may be a part of it."""
-        found = self._longest_first  # read once: `add` empties it, perhaps in another thread
-        if len(found) != len(self):
-            found = self._longest_first = tuple(sorted(self, key=len, reverse=True))
-        return found
+        """Return the spellings, the longest first: a short one may be part of a long one."""
+        in_order = self._sorted  # read once: `add` empties it, perhaps in another thread
+        if len(in_order) != len(self):
+            in_order = self._sorted = tuple(sorted(self, key=len, reverse=True))
+        return in_order
 
     def add(self, values: Iterable[str]) -> None:
         self.update(dict.fromkeys(values))
-        self._longest_first = ()
+        self._sorted = ()
 
 
 _remembered: Final = _Remembered(_MAX_REMEMBERED)
-"""Secrets of the whole process, because its log is one."""
+"""Secrets of the whole process, because the process has one log."""
 
 
 def remember_secrets(values: Iterable[str]) -> None:
@@ -248,7 +248,7 @@ def remember_secrets(values: Iterable[str]) -> None:
 
 
 def spellings(value: str) -> Iterator[str]:
-    """Yield the forms of a value in a text: as it is, quoted, escaped, in a URL, line by line."""
+    """Yield the forms that a value has in texts: plain, quoted, escaped, in a URL, line by line."""
     from urllib.parse import quote, quote_plus  # here: most programs remember no secret
 
     for text in (value, *(line for line in value.splitlines() if len(line) >= _MIN_LINE)):
@@ -268,18 +268,18 @@ def scrub(text: str, limit: int = _MAX_TEXT) -> str:
 
 
 def cut(text: str, limit: int) -> str:
-    """Return at most the first ``limit`` characters, to the end of a word. The cut splits no token
-    and no remembered secret: half of one would not be found."""
+    """Return at most the first ``limit`` characters, up to the end of a word. Never cuts inside a
+    remembered secret or a token, because half a secret would not be found."""
     longest = max(map(len, _remembered.longest_first[:1]), default=0)
     spans = tuple(_remembered_spans(text[: limit + longest]))
     end = text.rfind(" ", 0, limit)
-    while split := [start for start, stop in spans if start < end < stop]:
-        end = text.rfind(" ", 0, min(split))
+    while starts := [start for start, stop in spans if start < end < stop]:
+        end = text.rfind(" ", 0, min(starts))
     return text[: max(end, 0)]
 
 
 def without(text: str, spans: Iterable[tuple[int, int]], begin: int = 0) -> str:
-    """Return ``text`` from ``begin`` on with `REDACTED` in place of ``spans``; they may overlap."""
+    """Return ``text`` from ``begin`` on, with `REDACTED` for ``spans``, which may overlap."""
     kept, at = "", begin
     for start, end in sorted(spans):
         if end > at:
@@ -302,9 +302,9 @@ def _occurrences(secret: str, text: str) -> Iterator[tuple[int, int]]:
 
 
 def _suspected_spans(text: str) -> Iterator[tuple[int, int]]:
-    """Yield the spans that look like a secret: rather too many than too few."""
+    """Yield the spans that look like a secret; in doubt, a span is yielded."""
     for match in matches(text):
-        # The groups of a match, the name before a value, stay in the text.
+        # The group of a match, the name before a value, stays in the text.
         yield (match.end(match.lastindex) if match.lastindex else match.start()), match.end()
     for match in _FRAGMENT.finditer(text):
         from codex_acp.transcript.plain_values import is_slug  # here: few texts have a fragment
@@ -315,12 +315,12 @@ def _suspected_spans(text: str) -> Iterator[tuple[int, int]]:
 
 
 _UNFINISHED_LOGIN: Final = r"(://[^\s/@?#:]*:)(?=\d*[^\s/@?#\d])[^\s/@?#]+\Z"
-"""Password of a URL without its ``@`` yet; it is no port, which has digits alone."""
+"""Password at the end of a text, in a URL whose ``@`` is still to come. A port has only digits."""
 
 
-def secret_spans(text: str, typed: Iterable[str] = ()) -> Iterator[tuple[int, int]]:
-    """Yield the spans of secrets in ``text``, also of one that starts at its end: more may follow.
-    The values that a person has ``typed`` are secrets, too."""
+def secret_spans(text: str, typed: Iterable[str]) -> Iterator[tuple[int, int]]:
+    """Yield the spans of secrets in ``text``, also of a secret whose rest may follow. Values that a
+    person has ``typed`` are secrets, too."""
     yield from _suspected_spans(text)
     for match in re.finditer(_UNFINISHED_LOGIN, text):
         yield match.end(1), match.end()
@@ -335,8 +335,8 @@ def secret_spans(text: str, typed: Iterable[str] = ()) -> Iterator[tuple[int, in
 
 
 def without_remembered(value: JsonValue) -> JsonValue:
-    """Return ``value`` without remembered secrets. Text that only looks like a secret, such as a
-    link, is kept for the person."""
+    """Return ``value`` without remembered secrets. Keeps texts that only look like a secret, such
+    as a link, for the person."""
     if isinstance(value, str):
         for secret in _remembered.longest_first:
             value = value.replace(secret, REDACTED)
@@ -359,7 +359,7 @@ def scrub_fields(content: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
 
 
 def _counts_tokens(name: str, value: JsonValue) -> bool:
-    """Return whether a field has numbers of tokens of a model, which are no secret."""
+    """Return whether a field counts the tokens of a language model, which is no secret."""
     if re.fullmatch(r"(?i)token_?usage", name):
         return isinstance(value, dict)
     return isinstance(value, int) and re.fullmatch(r"(?i)[a-z_]*tokens", name) is not None

@@ -1,4 +1,4 @@
-"""The transcript as an async iterator.
+"""Read the transcript as an async iterator.
 
 A bounded buffer stands between the transcript and one reader. The transcript never waits: if the
 reader is slow, the buffer drops its oldest entries, and the reader gets their number.
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from codex_acp.transcript.events import Entry
 
 DEFAULT_LIMIT = 1024
-"""Entries that may wait: hundreds of turns' worth, at a few hundred bytes each."""
+"""Most entries that wait: those of hundreds of turns, with a few hundred bytes each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +33,8 @@ class Dropped:
 class EntryStream:
     """Entries in the order in which they were recorded; made by `Transcript.events`.
 
-    It collects entries as soon as it is made. When the transcript closes, the iteration ends after
-    the entries that wait. When the stream itself is closed, the iteration ends at once.
+    The stream collects entries from the moment when it is made. When the transcript closes, the
+    iteration ends after the waiting entries. When the stream is closed, it ends at once.
     """
 
     def __init__(self, limit: int, forget: Callable[[EntryStream], None]) -> None:
@@ -59,7 +59,7 @@ class EntryStream:
         return self
 
     async def __anext__(self) -> Entry | Dropped:
-        """Wait for the next entry and return it, or how many were dropped before it."""
+        """Wait for the next entry; return it, or first the number of entries dropped before it."""
         while not self._waiting:
             if self._ended:
                 raise StopAsyncIteration
@@ -87,7 +87,7 @@ class EntryStream:
         self._wake()
 
     def end(self) -> None:
-        """End the iteration after the entries that wait."""
+        """End the iteration after the waiting entries."""
         self._ended = True
         self._wake()
 

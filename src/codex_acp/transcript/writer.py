@@ -1,7 +1,7 @@
 """Write the transcript to a file of JSON lines, and lines of a log to a descriptor.
 
-Owns the file, and the warnings when a line cannot be written. Must not know the fields of events;
-`to_json` writes them. Does not rotate files.
+Warns if a line cannot be written. Must not know the fields of events, which `to_json` writes. Does
+not rotate files.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from codex_acp.transcript.events import Entry
 
 MAX_WAITING: Final = 1024 * 1024
-"""Characters of lines that may wait; a single longer line may wait, too."""
+"""Most characters of lines that wait; one line may wait whatever its length."""
 
 
 class _Waiting(NamedTuple):
@@ -39,10 +39,10 @@ class _Waiting(NamedTuple):
 class LineWriter:
     """Appends lines to the descriptor ``fd`` in a thread, which starts with the first line.
 
-    ``encode`` is called in the thread and returns the bytes of a line with its end. ``on_loss`` is
-    called once with the reason, on any thread, when a line is lost. ``gap`` returns a line to write
-    in place of that many lost lines. ``torn``: the file ends inside a line. Does not close ``fd``:
-    call `close` before you close it. The end of the program does not wait for the thread.
+    ``encode`` returns the bytes of a line with its line break, in the thread. ``on_loss`` is called
+    with the reason, on any thread, when the first line is lost. ``gap`` gets the number of lost
+    lines, and returns a line to write in their place. ``torn``: the file ends inside a line. Does
+    not close ``fd``: call `close` before you close it. The program may end before the thread.
     """
 
     def __init__(
@@ -68,9 +68,9 @@ class LineWriter:
         self._closed = False
         self._thread: threading.Thread | None = None
         self._overflowed = 0
-        """Lines for which there was no room since the last line that was accepted."""
+        """Number of lines for which there was no room, since the last line that was accepted."""
         self._failed = 0
-        """Lines that could not be written since the last line that was written."""
+        """Number of lines that could not be written, since the last line that was written."""
         self._has_reported = False
         """Whether ``on_loss`` was called."""
         self.lost: int = 0
@@ -81,8 +81,8 @@ class LineWriter:
         with self._changed:
             if self._closed:
                 return
-            full = self._waiting and self._size + len(line) > MAX_WAITING
-            if full or not self._start():
+            is_full = self._waiting and self._size + len(line) > MAX_WAITING
+            if is_full or not self._start():
                 self._overflowed += 1
                 self.lost += 1
             else:
@@ -94,14 +94,13 @@ class LineWriter:
         self._report("nobody takes them")
 
     def wait(self, seconds: float) -> bool:
-        """Wait until all lines are written or lost, for ``seconds`` at most; return whether they
-        are."""
+        """Wait until no line waits any more; return False after ``seconds``."""
         with self._changed:
             return self._changed.wait_for(lambda: not self._busy and not self._waiting, seconds)
 
     def close(self, seconds: float) -> bool:
-        """Accept no more lines, and wait as `wait` does; return False if waiting lines were lost.
-        Then the thread still uses the descriptor."""
+        """Accept no more lines, and wait until no line waits. Return False after ``seconds``: then
+        the waiting lines are lost, and the thread still uses the descriptor."""
         done = self.wait(seconds)
         with self._changed:
             self._closed = True
@@ -112,8 +111,8 @@ class LineWriter:
         return done
 
     def _start(self) -> bool:
-        """Start the thread if it does not run (also after a fork); return whether it runs: at the
-        program's end no thread can start."""
+        """Start the thread if it does not run, as after a fork. Return False if no thread can
+        start, as at the program's end."""
         if self._thread is not None and self._thread.is_alive():
             return True
         self._busy = False
@@ -128,8 +127,8 @@ class LineWriter:
 
     def _run(self) -> None:
         while (waiting := self._next()) is not None:
-            line, lost = waiting
-            lost += self._failed
+            line, lost_before = waiting
+            lost = lost_before + self._failed
             try:
                 gap = self._gap(lost) if lost and self._gap is not None else ""
                 self._append(b"".join(self._encode(text) for text in (gap, line) if text))
@@ -144,8 +143,8 @@ class LineWriter:
                 self._failed = 0
 
     def _next(self) -> _Waiting | None:
-        """Wait for the next line and return it; an empty line if only lines were lost; None after
-        `close`."""
+        """Wait for a line and return it: an empty one if lines were lost and none waits. Return
+        None after `close`."""
         with self._changed:
             self._busy = False
             self._changed.notify_all()
@@ -163,7 +162,7 @@ class LineWriter:
             return waiting
 
     def _append(self, line: bytes) -> None:
-        """Write in one system call if possible: then lines of two processes do not mix."""
+        """Write in one system call if possible, so that the lines of two processes do not mix."""
         data = b"\n" + line if self._torn else line
         while data:
             try:
@@ -186,9 +185,9 @@ _log = logging.getLogger(__name__)
 ENVIRONMENT_VARIABLE: Final = "CODEX_ACP_TRANSCRIPT"
 """Variable with the path of the transcript, if ``--transcript`` is not given."""
 HAND_OVER_SECONDS: Final = 1.0
-"""Seconds that `TranscriptWriter.write` waits for the disk, until it was too slow once."""
+"""Seconds that `TranscriptWriter.write` waits for the system, unless the last line was late."""
 CLOSE_SECONDS: Final = 0.25
-"""Seconds to write the lines that still wait when the program ends."""
+"""Seconds to write the waiting lines when the program ends."""
 
 
 def transcript_path(argument: str | None, environ: Mapping[str, str]) -> Path | None:
@@ -196,7 +195,7 @@ def transcript_path(argument: str | None, environ: Mapping[str, str]) -> Path | 
 
     None if neither is set; an empty variable counts as not set.
     """
-    from pathlib import Path  # here, and below: a log needs `LineWriter` alone
+    from pathlib import Path  # here and below, because a log uses only `LineWriter`
 
     if argument is not None:
         return Path(argument)
@@ -231,7 +230,7 @@ class TranscriptWriter:
         self._lines = LineWriter(self._fd, str.encode, self._log_loss, torn=torn)
         self._unwritable = 0
         self._is_late = False
-        """Whether the system had not accepted the last line in time."""
+        """Whether the system did not accept the last line in time."""
         self._closed = False
 
     def __repr__(self) -> str:
@@ -252,7 +251,7 @@ class TranscriptWriter:
         """Append one line; pass this method to `Transcript.subscribe`. Never raises."""
         if self._closed:
             return
-        from codex_acp.transcript.events import to_json  # here: a log needs `LineWriter` alone
+        from codex_acp.transcript.events import to_json
 
         try:
             text = json.dumps(to_json(entry.event, entry.time), allow_nan=False)
@@ -261,7 +260,7 @@ class TranscriptWriter:
             if self.lost == 1:
                 self._log_loss(type(error).__name__)
             return
-        # ASCII: control and bidirectional characters are escaped, lone surrogates do not fail.
+        # ASCII: control and bidirectional characters and lone surrogates are escaped.
         self._lines.put(text + "\n")
         was_late = self._is_late
         self._is_late = not self._lines.wait(0 if was_late else HAND_OVER_SECONDS)
