@@ -46,10 +46,10 @@ class LateModel(ScriptedModel):
     def put(self, placeholder: str, text: str) -> None:
         """From now on it says ``text`` in place of the other."""
         old, new = placeholder.encode(), text.encode()
-        for index, answer in enumerate(self._answers):
+        for index, answer in enumerate(self._encoded):
             if not isinstance(answer, Fail):
                 parts = (p.replace(old, new) if isinstance(p, bytes) else p for p in answer)
-                self._answers[index] = tuple(parts)
+                self._encoded[index] = tuple(parts)
 
 
 class SubAgentBench:

@@ -1,11 +1,10 @@
-"""A process that plays a script as ``codex app-server``, and the executable file that starts it.
+"""Play a script as the process ``codex app-server``, and make the executable file that starts it.
 
 ``python -P -m codex_acp.testing.app_server SCRIPT.jsonl [--record OUT.jsonl] [-- ARGUMENTS]``
 
-Owns the process: its streams, signals and exit; ``app_server_script`` has the script. ARGUMENTS are
-those of the Codex binary: with ``--version`` the process prints a version and ends, without
-``app-server`` it ends with status 2. Uses only the standard library and no event loop, so that it
-starts in a few tens of milliseconds.
+``app_server_script`` has the script. ARGUMENTS are those of the Codex binary: with ``--version``
+the process prints a version and ends, without ``app-server`` it ends with status 2. Uses only the
+standard library and no event loop, so that the process starts within tens of milliseconds.
 """
 
 from __future__ import annotations
@@ -48,18 +47,19 @@ class _StreamPlayer:
 
     def run(self, source: BinaryIO) -> int:
         """Play until the input ends or the script exits; return the exit status."""
-        status = self._do(self._player.start())
+        status = self._carry_out(self._player.start())
         while status is None:
             line = source.readline()
             if not line:
-                self._end("the input ended")
+                self._record_end("the input ended")
                 return 0
             if line.strip():
-                status = self._do(self._take(line))
-        self._end("the script exits")
+                status = self._carry_out(self._feed(line))
+        self._record_end("the script exits")
         return status
 
-    def _take(self, line: bytes) -> list[entries.Output]:
+    def _feed(self, line: bytes) -> list[entries.Output]:
+        """Record a line of the client, and feed its message to the player."""
         try:
             message = json.loads(line)
         except ValueError:
@@ -68,14 +68,14 @@ class _StreamPlayer:
             self._record.write("in", line=line.decode(errors="replace"))
             return []
         self._record.write("in", message=message)
-        known = len(self._player.answers)
+        recorded = len(self._player.answers)
         outputs = self._player.feed(message)
-        for answer in self._player.answers[known:]:
+        for answer in self._player.answers[recorded:]:
             self._record.write("answer", id=answer.id, name=answer.name, message=answer.message)
         return outputs
 
-    def _do(self, outputs: Sequence[entries.Output]) -> int | None:
-        """Do the outputs; return the exit status if one of them is the exit."""
+    def _carry_out(self, outputs: Sequence[entries.Output]) -> int | None:
+        """Carry out the outputs; return the exit status if one of them is an `Exit`."""
         for output in outputs:
             match output:
                 case entries.Send():
@@ -103,16 +103,16 @@ class _StreamPlayer:
         return None
 
     def _flush(self) -> None:
-        """Write the pending data at once. If the client has gone, the input will end, too."""
+        """Write the pending data in one write."""
         data, self._pending = b"".join(self._pending), []
         if data and self._output_open:
             try:
                 self._output.write(data)
                 self._output.flush()
-            except BrokenPipeError:
+            except BrokenPipeError:  # the client has gone: the input will end, too
                 self._output_open = False
 
-    def _end(self, why: str) -> None:
+    def _record_end(self, why: str) -> None:
         remaining = [entries.entry_to_json(entry) for entry in self._player.remaining]
         self._record.write("end", why=why, remaining=remaining, unexpected=self._player.unexpected)
 
@@ -142,7 +142,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         record.write("end", why=str(error), remaining=[{}], unexpected=[])
         return os.EX_SOFTWARE  # the script cannot be played
     while script.ignore_eof and status == 0:
-        signal.pause()
+        signal.pause()  # until a signal ends the process
     return status
 
 
@@ -179,7 +179,7 @@ class AppServerRecord:
         return [message for message in self.received if message.get("method") == method]
 
     def answers_to(self, request_id: RequestId) -> list[JsonObject]:
-        """Return the client's answers with an id; ``0`` and ``"0"`` are different ids."""
+        """Return the client's answers with this id; ``0`` and ``"0"`` are different ids."""
         key = (type(request_id), request_id)
         return [
             cast("JsonObject", line["message"])
@@ -237,7 +237,7 @@ class ScriptedCodex:
             str(self.script_path),
             "--",
         ]
-        # The directory of this package, installed or in a checkout.
+        # The directory from which this package is imported, installed or in a checkout.
         source = shlex.quote(str(Path(__file__).resolve().parents[2]))
         self.path.write_text(
             "#!/bin/sh\n"

@@ -1,7 +1,7 @@
-"""A scripted app-server in memory, at one end of ``transport.link.memory_pair()``.
+"""Run a scripted app-server in memory, at one end of ``transport.link.memory_pair()``.
 
-Owns connecting an ``AppServerPlayer`` to the link: the framing of lines, pauses, back-pressure.
-Runs on the event loop of the test, without a process or a file.
+Connects an ``AppServerPlayer`` to the link, with framing of lines, pauses and back-pressure. Runs
+on the event loop of the test, without a process or a file.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class ScriptedAppServer:
         self._receiver.run(self.player.extend(*entries))
 
     async def wait_for(self, holds: Callable[[], bool]) -> None:
-        """Wait until ``holds()`` is true; it is called after each message of the client.
+        """Wait until ``holds()``, which is called after each message of the client, is true.
 
         Raises TimeoutError after ten seconds.
         """
@@ -71,8 +71,7 @@ class ScriptedAppServer:
 
         with anyio.fail_after(WAIT_SECONDS):
             while not holds():
-                changed = self._receiver.changed
-                await changed.wait()
+                await self._receiver.changed.wait()
 
     async def wait_finished(self) -> None:
         """Wait until every entry has been played."""
@@ -87,11 +86,11 @@ class ScriptedAppServer:
 
 
 class _ServerEnd:
-    """The receiver of the server's end: feeds the player, and does its outputs."""
+    """The receiver at the server's end: feeds the player, and carries out the outputs."""
 
     def __init__(self, player: AppServerPlayer, end: MemoryLink, owner: ScriptedAppServer) -> None:
         self.changed = asyncio.Event()
-        """Set after each change of the player; then replaced by a new event."""
+        """Set at the next change of the player; then replaced by a new event."""
         self._player = player
         self._link = end
         self._owner = owner
@@ -99,14 +98,14 @@ class _ServerEnd:
         self._inbox: deque[JsonObject] = deque()
         self._outputs: deque[Output] = deque()
         self._writing_paused = False
-        """Whether the link has paused writing."""
+        """Whether the client is slow, as the link reports."""
         self._in_pause = False
-        """Whether a `Pause` entry runs."""
+        """Whether a `Pause` entry is being played."""
         self._output_open = True
 
     def data_received(self, data: bytes) -> None:
         for line in self._framer.feed(data):
-            with suppress(ValueError):  # no JSON
+            with suppress(ValueError):  # a line that is no JSON is ignored
                 message = None if isinstance(line, TooLong) else json.loads(line)
                 if isinstance(message, dict):
                     self._inbox.append(message)
@@ -125,22 +124,22 @@ class _ServerEnd:
         self._pump()
 
     def run(self, outputs: list[Output]) -> None:
-        """Do ``outputs`` after the waiting ones."""
+        """Carry out ``outputs`` after the outputs that wait."""
         self._outputs.extend(outputs)
         self._pump()
 
     def _pump(self) -> None:
-        """Do all outputs of one message, then feed the next message."""
+        """Carry out all outputs of one message, then feed the next message."""
         while not (self._writing_paused or self._in_pause) and self._owner.exit_status is None:
             if self._outputs:
-                self._do(self._outputs.popleft())
+                self._carry_out(self._outputs.popleft())
             elif self._inbox:
                 self._outputs.extend(self._player.feed(self._inbox.popleft()))
             else:
                 break
         self._notify()
 
-    def _do(self, output: Output) -> None:
+    def _carry_out(self, output: Output) -> None:
         match output:
             case entries.Send():
                 data = json.dumps(output.message, separators=(",", ":")).encode() + b"\n"

@@ -1,18 +1,18 @@
 """A scripted Codex app-server without any IO: the script, and its player.
 
-Owns the meaning of a script, the ids of server requests, and the client's messages. Must not know
-streams, processes or time: the player returns outputs (a pause is one, too), which ``app_server``
-carries out in a process and ``app_server_link`` in memory.
+The player numbers the server requests and records the client's messages. Must not know streams,
+processes or time: the player returns outputs (a pause is one, too). ``app_server`` carries the
+outputs out in a process, ``app_server_link`` in memory.
 
 **References.** In a string that the server sends, ``${name:path}`` is replaced by an earlier value,
 with its JSON type if it is the whole string. ``name`` is the method of a client's request or
 notification (the value is its last params), or the name of a server request (the value is the last
-answer to it). ``path`` is dotted and may be empty. ``${turn:id}`` and ``${turn:threadId}`` are
-those of the last turn. Example: ``"${turn/start:input.0.text}"``.
+answer to it). ``path`` is dotted and may be empty. ``${turn:id}`` and ``${turn:threadId}`` are the
+ids of the last turn and of its thread. Example: ``"${turn/start:input.0.text}"``.
 
 **Order.** Entries are played in order. A request that a later entry expects waits for that entry. A
-request that no entry expects gets a default answer if the script has ``defaults``, and
-``initialize`` always; any other gets an error, and is listed in ``unexpected``.
+request that no entry expects gets a default answer if the script has ``defaults``; ``initialize``
+always gets one. A request without any answer gets an error, and is listed in ``unexpected``.
 """
 
 from __future__ import annotations
@@ -147,14 +147,15 @@ Entry: TypeAlias = (
 """One step of the script of an app-server."""
 
 
-def _member(entry: type[Entry], field_name: str) -> str:
+def _json_name(entry: type[Entry], field_name: str) -> str:
+    """Return the name of a field in JSON; no Python field can be called ``await``."""
     return "await" if entry is AwaitAnswer else field_name
 
 
 _KINDS: Mapping[str, type[Entry]] = {
-    _member(entry, fields(entry)[0].name): entry for entry in get_args(Entry)
+    _json_name(entry, fields(entry)[0].name): entry for entry in get_args(Entry)
 }
-"""Member that only this entry's JSON has → class of the entry."""
+"""First member of an entry's JSON, which shows the kind of the entry → class of the entry."""
 _TYPES: Mapping[str, tuple[type, ...]] = {
     "JsonObject | None": (dict,),
     "RequestId | None": (int, str),
@@ -174,7 +175,7 @@ def entry_from_json(raw: object, where: str) -> Entry:
     if len(kinds) != 1:
         raise MisuseError(f"{where} must be an object with one of {', '.join(_KINDS)}")
     entry = _KINDS[kinds[0]]
-    types = {_member(entry, each.name): _TYPES[str(each.type)] for each in fields(entry)}
+    types = {_json_name(entry, each.name): _TYPES[str(each.type)] for each in fields(entry)}
     for member, value in members.items():
         if member not in types or not isinstance(value, types[member]):
             raise MisuseError(f"{where}: {kinds[0]!r} cannot have {member!r} as {value!r}")
@@ -186,7 +187,7 @@ def entry_from_json(raw: object, where: str) -> Entry:
 def entry_to_json(entry: Entry) -> dict[str, object]:
     """Return the JSON of an entry, without members that have their defaults."""
     first, *others = fields(entry)
-    members: dict[str, object] = {_member(type(entry), first.name): getattr(entry, first.name)}
+    members: dict[str, object] = {_json_name(type(entry), first.name): getattr(entry, first.name)}
     for item in others:
         value: object = getattr(entry, item.name)
         if value != item.default:
@@ -200,7 +201,7 @@ THREAD_ID = "thread-1"
 """Id of the thread of ``thread/start``; ``thread/resume`` answers with the id in its params."""
 _STARTED_AT = 1_700_000_000
 """A fixed time in seconds: records must be equal in every run."""
-_ALWAYS: dict[str, dict[str, object]] = {
+_FIXED_RESULTS: dict[str, dict[str, object]] = {
     "account/read": {"account": None, "requiresOpenaiAuth": False, "workspaceRouting": None},
     "collaborationMode/list": {"data": []},
     "config/read": {"config": {}, "origins": {}, "layers": []},
@@ -227,7 +228,7 @@ _ALWAYS: dict[str, dict[str, object]] = {
     "thread/unsubscribe": {"status": "unsubscribed"},
     "turn/interrupt": {},
 }
-"""Answers to requests, whatever their params."""
+"""Method → result that does not depend on the params."""
 
 
 def default_result(method: str, params: JsonObject, turn_id: str) -> dict[str, object] | None:
@@ -244,7 +245,7 @@ def default_result(method: str, params: JsonObject, turn_id: str) -> dict[str, o
             return {"turn": turn_object(turn_id)}
         case "turn/steer":
             return {"turnId": turn_id}
-    return deepcopy(_ALWAYS.get(method))
+    return deepcopy(_FIXED_RESULTS.get(method))
 
 
 def turn_object(turn_id: str, status: str = "inProgress") -> dict[str, object]:
@@ -307,7 +308,7 @@ def _thread_result(thread_id: str, params: JsonObject) -> dict[str, object]:
     }
 
 
-_TURN: JsonObject = {"threadId": "${turn:threadId}", "turnId": "${turn:id}"}
+_TURN_IDS: JsonObject = {"threadId": "${turn:threadId}", "turnId": "${turn:id}"}
 _AT_MS = 1000 * _STARTED_AT
 
 
@@ -319,13 +320,16 @@ def turn_started() -> list[Entry]:
 
 def agent_message(*deltas: str, item_id: str = "msg-1") -> list[Entry]:
     """Send a message of the agent: ``item/started``, the deltas, ``item/completed``."""
-    entries: list[Entry] = [_item("item/started", "startedAtMs", _message(item_id, ""))]
-    entries += [
-        Notify("item/agentMessage/delta", {**_TURN, "itemId": item_id, "delta": delta})
+    notifications = [
+        Notify("item/agentMessage/delta", {**_TURN_IDS, "itemId": item_id, "delta": delta})
         for delta in deltas
     ]
-    completed = _message(item_id, "".join(deltas))
-    return [*entries, _item("item/completed", "completedAtMs", completed)]
+    completed = _agent_message_item(item_id, "".join(deltas))
+    return [
+        _item_started(_agent_message_item(item_id, "")),
+        *notifications,
+        Notify("item/completed", {"item": completed, **_TURN_IDS, "completedAtMs": _AT_MS}),
+    ]
 
 
 def command_approval(
@@ -356,7 +360,7 @@ def command_approval(
     }
     params: JsonObject = {
         "kind": "command",
-        **_TURN,
+        **_TURN_IDS,
         "itemId": item_id,
         "startedAtMs": _AT_MS,
         "environmentId": "local",
@@ -372,7 +376,7 @@ def command_approval(
         ],
     }
     method = "item/commandExecution/requestApproval"
-    return [_item("item/started", "startedAtMs", item), AskClient(method, params, name=name)]
+    return [_item_started(item), AskClient(method, params, name=name)]
 
 
 def file_change_approval(
@@ -391,14 +395,14 @@ def file_change_approval(
         "status": "inProgress",
     }
     params: JsonObject = {
-        **_TURN,
+        **_TURN_IDS,
         "itemId": item_id,
         "startedAtMs": _AT_MS,
         "reason": None,
         "grantRoot": None,
     }
     method = "item/fileChange/requestApproval"
-    return [_item("item/started", "startedAtMs", item), AskClient(method, params, name=name)]
+    return [_item_started(item), AskClient(method, params, name=name)]
 
 
 def request_resolved(request_id: int | str) -> list[Entry]:
@@ -417,7 +421,7 @@ def turn_completed(
     return [Notify("turn/completed", {"threadId": "${turn:threadId}", "turn": turn})]
 
 
-def _message(item_id: str, text: str) -> JsonObject:
+def _agent_message_item(item_id: str, text: str) -> JsonObject:
     return {
         "type": "agentMessage",
         "id": item_id,
@@ -429,8 +433,8 @@ def _message(item_id: str, text: str) -> JsonObject:
     }
 
 
-def _item(method: str, clock: str, item: JsonObject) -> Notify:
-    return Notify(method, {"item": item, **_TURN, clock: _AT_MS})
+def _item_started(item: JsonObject) -> Notify:
+    return Notify("item/started", {"item": item, **_TURN_IDS, "startedAtMs": _AT_MS})
 
 
 _OPTIONS = ("defaults", "ignore_eof", "ignore_sigterm")
@@ -509,11 +513,11 @@ AppServerScriptLike: TypeAlias = "AppServerScript | Iterable[Entry]"
 
 
 def as_app_server_script(script: AppServerScriptLike) -> AppServerScript:
-    """Return a script, also of mere entries."""
+    """Return ``script``; make mere entries a script first."""
     return script if isinstance(script, AppServerScript) else AppServerScript(*script)
 
 
-_REFERENCE = re.compile(r"\$\{([^:{}]+):([^{}]*)\}")
+_REFERENCE = re.compile(r"\$\{([^:{}]+):([^{}]*)\}")  # ${name:path}
 
 
 class References:
@@ -631,8 +635,8 @@ class AppServerPlayer:
         method = message.get("method")
         if not isinstance(method, str):
             request_id = message.get("id")
-            hashable = request_id if isinstance(request_id, (str, int, float)) else None
-            name = self._open.pop((type(request_id), hashable), None)
+            hashable_id = request_id if isinstance(request_id, (str, int, float)) else None
+            name = self._open.pop((type(request_id), hashable_id), None)
             self.answers.append(ClientAnswer(request_id, message, name))
             if name is not None:
                 self._references.put(name, message)
@@ -656,24 +660,26 @@ class AppServerPlayer:
         return next(found, None)
 
     def answers_to(self, request_id: RequestId) -> list[ClientAnswer]:
-        """Return the client's answers with an id; ``0`` and ``"0"`` are different ids."""
+        """Return the client's answers with this id; ``0`` and ``"0"`` are different ids."""
         key = (type(request_id), request_id)
         return [answer for answer in self.answers if (type(answer.id), answer.id) == key]
 
-    # The client's messages.
+    # What to do with the client's messages.
 
     def _is_scripted(self, method: str, *, is_request: bool) -> bool:
         """Return whether a remaining entry expects one more message with this method."""
         name = "expect" if is_request else "expect_notification"
         expected: int = sum(getattr(entry, name, None) == method for entry in self.remaining)
-        waiting = sum(_is_of(message, method, is_request=is_request) for message in self._waiting)
+        waiting = sum(
+            _has_method(message, method, is_request=is_request) for message in self._waiting
+        )
         return expected > waiting
 
     def _answer_unscripted(self, message: JsonObject, method: str) -> list[Output]:
         if "id" not in message:
             return []
         if self.script.defaults or method == "initialize":
-            result = self._default(method, message)
+            result = self._default_result(method, message)
             if result is not None:
                 outputs: list[Output] = [Send({"id": message["id"], "result": result})]
                 if method == "thread/unsubscribe":  # Codex unloads the thread
@@ -684,14 +690,15 @@ class AppServerPlayer:
         text = f"the script of this app-server does not expect {method}"
         return [Send({"id": message["id"], "error": {"code": METHOD_NOT_FOUND, "message": text}})]
 
-    def _default(self, method: str, request: JsonObject) -> dict[str, object] | None:
+    def _default_result(self, method: str, request: JsonObject) -> dict[str, object] | None:
+        """Return the default result, or None; ``turn/start`` begins the next turn."""
         params = object_at(request, "params")
         if method == "turn/start":
             self._turns += 1
             self._remember_turn(turn_object(f"turn-{self._turns}"), params)
         return default_result(method, params, f"turn-{max(self._turns, 1)}")
 
-    # The script's entries.
+    # How the script's entries are played.
 
     def _advance(self) -> list[Output]:
         """Play entries until one has to wait; return their outputs."""
@@ -731,12 +738,12 @@ class AppServerPlayer:
 
     def _next_waiting(self, method: str, *, is_request: bool) -> JsonObject | None:
         for index, message in enumerate(self._waiting):
-            if _is_of(message, method, is_request=is_request):
+            if _has_method(message, method, is_request=is_request):
                 return self._waiting.pop(index)
         return None
 
     def _answer(self, entry: Expect, request: JsonObject) -> list[Output]:
-        # Set again: a later request with this method may wait, too.
+        # `feed` may have set this to the params of a later request, which still waits.
         self._references.put(entry.expect, object_at(request, "params"))
         if entry.silent:
             return []
@@ -744,7 +751,7 @@ class AppServerPlayer:
             error = self._references.replace(entry.error)
             return [Send({"id": request["id"], "error": error})]
         if entry.result is None:
-            result = self._default(entry.expect, request) or {}
+            result = self._default_result(entry.expect, request) or {}
         else:
             result = self._references.replace(entry.result)
             if entry.expect == "turn/start":
@@ -774,5 +781,5 @@ class AppServerPlayer:
         return message
 
 
-def _is_of(message: JsonObject, method: str, *, is_request: bool) -> bool:
+def _has_method(message: JsonObject, method: str, *, is_request: bool) -> bool:
     return message.get("method") == method and ("id" in message) == is_request

@@ -1,6 +1,6 @@
-"""A temporary ``CODEX_HOME``, in which the real Codex runs without an account and a network.
+"""Make a temporary ``CODEX_HOME``, in which the real Codex runs without an account and a network.
 
-Owns the directories, ``config.toml`` and the environment of Codex. Starts no process.
+Makes the directories, ``config.toml`` and the environment of Codex. Starts no process.
 """
 
 from __future__ import annotations
@@ -21,15 +21,16 @@ if TYPE_CHECKING:
     from typing import Self
 
 REMOVE_TRIES = 20
-"""Attempts to remove the directories, since Codex may still write to them."""
+"""Attempts to remove the directories, to which Codex may still write."""
 REMOVE_PAUSE_SECONDS = 0.1
-"""Time between two attempts."""
+"""Seconds between two attempts."""
 
 
 class HomeDirectories:
-    """Four directories in a new one, whose name begins with ``prefix``; removed at the end.
+    """Four directories in a new `root`, which is removed at the end.
 
-    The new directory is made in ``parent``, by default the system's temporary directory.
+    `root` is made in ``parent`` (by default the system's temporary directory), with a name that
+    begins with ``prefix``.
     """
 
     def __init__(self, prefix: str, parent: str | os.PathLike[str] | None = None) -> None:
@@ -65,7 +66,7 @@ class HomeDirectories:
 
     @property
     def root(self) -> Path:
-        """The directory of the others. Raises MisuseError outside the ``with``."""
+        """The directory that contains the four others. Raises MisuseError outside the ``with``."""
         if self._root is None:
             name = type(self).__name__
             raise MisuseError(f"the {name} has no directories; use it in a with statement")
@@ -78,7 +79,7 @@ class HomeDirectories:
 
     @property
     def home(self) -> Path:
-        """An empty ``HOME``: Codex runs commands in a login shell, which a profile would slow."""
+        """An empty ``HOME``: Codex runs commands in a login shell, and a profile would slow it."""
         return self.root / "home"
 
     @property
@@ -107,9 +108,10 @@ def toml_text(document: Mapping[str, TomlValue]) -> str:
 
 
 def _write_table(table: Mapping[str, TomlValue], path: tuple[str, ...], lines: list[str]) -> None:
-    """Add a table's lines: first its plain keys, since keys after a ``[header]`` belong to that."""
+    """Add the lines of the table at ``path``: first its values, because keys after the header of an
+    inner table belong to that table."""
     plain = {key: value for key, value in table.items() if not isinstance(value, Mapping)}
-    if path and (plain or len(plain) == len(table)):
+    if path and (plain or not table):  # a table of only tables needs no header
         lines.append(f"[{'.'.join(map(_key, path))}]")
     lines.extend(f"{_key(key)} = {toml_value(value)}" for key, value in plain.items())
     for key, value in table.items():
@@ -130,7 +132,7 @@ def _string(text: str) -> str:
 
 
 def toml_value(value: TomlValue) -> str:
-    """Write a value as it follows a key in TOML. Raises as `toml_text`."""
+    """Write a value that follows a key in TOML. Raises MisuseError for a value that TOML lacks."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):
@@ -151,11 +153,11 @@ ApprovalPolicy: TypeAlias = "str | Mapping[str, TomlValue]"
 """Codex's ``approval_policy``: ``on-request``, ``never`` or a ``granular`` table."""
 SandboxMode: TypeAlias = Literal["read-only", "workspace-write", "danger-full-access"]
 DEFAULT_MODEL = "gpt-5.5"
-"""A model to which Codex offers function tools; it uses code mode for newer models."""
+"""A model to which Codex offers function tools. For newer models Codex uses code mode."""
 NO_MODEL_URL = "http://127.0.0.1:9/v1"
-"""The discard port, at which nothing listens: a turn fails at once, all else works."""
+"""URL at which nothing listens (the discard port): turns fail at once, everything else works."""
 _INHERITED = ("PATH", "LANG", "LC_ALL", "TZ", "USER", "LOGNAME", "LD_LIBRARY_PATH", "CODEX_PATH")
-"""Variables that Codex inherits. Others could have a key, an account or a proxy."""
+"""Variables that Codex inherits. Other variables might contain a key, an account or a proxy."""
 
 
 class CodexHome(HomeDirectories):
@@ -165,8 +167,8 @@ class CodexHome(HomeDirectories):
     ``codex app-server`` with ``env=home.env`` and threads in ``home.workspace``.
 
     ``config`` is merged into the settings, table by table; ``mcp_servers`` is the table of that
-    name (``{"notes": {"command": ..., "args": [...]}}``). The directories are made in ``parent``,
-    by default the system's temporary directory.
+    name (``{"notes": {"command": ..., "args": [...]}}``). ``parent`` is the directory for the
+    home's directories, by default the system's temporary directory.
     """
 
     def __init__(

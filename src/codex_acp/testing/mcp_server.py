@@ -2,10 +2,10 @@
 
 ``python -P -m codex_acp.testing.mcp_server SCRIPT.json [--record OUT.jsonl] [--triggers DIR]``
 
-Owns the script and the process: its streams, a thread for each request (a tool may wait for an
-elicitation), and a thread that watches the directory of triggers. Uses only the standard library.
+The process has a thread for each request (a tool may wait for an elicitation), and a thread that
+watches the directory of triggers. Uses only the standard library.
 
-Source: Model Context Protocol, revisions 2025-06-18 and 2025-11-25; it accepts the client's.
+Source: Model Context Protocol, revisions 2025-06-18 and 2025-11-25; the client chooses.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class McpTool:
     name: str
     description: str = ""
     text: str = "done"
-    """Text of the result, without ``elicitations`` and ``result``."""
+    """Text of the result, if there are no ``elicitations`` and no ``result``."""
     result: JsonObject | None = None
     """The whole result: ``{"content": [...], "isError": ...}``."""
     read_only: bool | None = None
@@ -86,8 +86,8 @@ class McpTool:
         default_factory=lambda: {"type": "object", "additionalProperties": True}
     )
     elicitations: Sequence[JsonObject] = ()
-    """Params of ``elicitation/create`` requests, sent one after the other; then the result's text
-    is the JSON list of the answers."""
+    """Params of ``elicitation/create`` requests, sent one after the other. Then the text of the
+    result is the JSON list of the answers."""
     delay: float = 0.0
     """Seconds before the tool answers."""
 
@@ -114,9 +114,9 @@ class McpScript:
 
     tools: Sequence[McpTool] = ()
     after_initialize: Sequence[JsonObject] = ()
-    """Params of elicitations that are sent when the client is initialized."""
+    """Params of elicitations that are sent after ``notifications/initialized``."""
     triggers: Mapping[str, JsonObject] = field(default_factory=dict)
-    """Params of elicitations that :meth:`ScriptedMcpServer.trigger` sends, by name."""
+    """Name → params of an elicitation that :meth:`ScriptedMcpServer.trigger` sends."""
     start_delay: float = 0.0
     """Seconds before the answer to ``initialize``."""
     fail_status: int | None = None
@@ -180,8 +180,8 @@ class ScriptedMcpServer:
     def config(self) -> dict[str, TomlValue]:
         """The server's table in Codex's ``config.toml``.
 
-        It is ``required``, unless the script has a ``fail_status``: ``thread/start`` waits for a
-        required server. Otherwise the model's first call might find its tool missing.
+        The server is ``required``, unless the script has a ``fail_status``: ``thread/start`` waits
+        for a required server, so that the model's first call finds its tool.
         """
         command, *args = self.argv
         source = str(Path(__file__).resolve().parents[2])
@@ -215,7 +215,7 @@ class ScriptedMcpServer:
 
 
 POLL_SECONDS = 0.02
-"""How often the directory of triggers is read."""
+"""Seconds between two looks into the directory of triggers."""
 
 
 class _Server:
@@ -244,7 +244,7 @@ class _Server:
                 if answer is not None:
                     answer.put(message)
             elif "id" in message:
-                # In a thread, since a tool may wait for an answer that this loop has to read.
+                # In a thread, because a tool may wait for an answer that this loop must read.
                 threading.Thread(target=self._serve, args=(message,), daemon=True).start()
             elif message["method"] == "notifications/initialized":
                 for params in self._script.after_initialize:

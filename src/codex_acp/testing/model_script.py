@@ -249,8 +249,7 @@ def exec_command(
     if justification is not None:
         arguments["sandbox_permissions"] = "require_escalated"
         arguments["justification"] = justification
-    optional = {"workdir": workdir, "yield_time_ms": yield_time_ms, "tty": tty}
-    arguments |= without_none(optional)
+    arguments |= without_none({"workdir": workdir, "yield_time_ms": yield_time_ms, "tty": tty})
     return ToolCall("exec_command", arguments, call_id=call_id)
 
 
@@ -262,10 +261,8 @@ def write_stdin(
     call_id: str | None = None,
 ) -> ToolCall:
     """Write ``chars`` to a running command; without ``chars``, only poll its output."""
-    arguments: dict[str, object] = {"session_id": session_id, "chars": chars}
-    if yield_time_ms is not None:
-        arguments["yield_time_ms"] = yield_time_ms
-    return ToolCall("write_stdin", arguments, call_id=call_id)
+    arguments = {"session_id": session_id, "chars": chars, "yield_time_ms": yield_time_ms}
+    return ToolCall("write_stdin", without_none(arguments), call_id=call_id)
 
 
 def apply_patch(patch: str, *, call_id: str | None = None) -> CustomToolCall:
@@ -287,11 +284,8 @@ def update_plan(
     call_id: str | None = None,
 ) -> ToolCall:
     """Set the plan; each step is its text and its status."""
-    arguments: dict[str, object] = {
-        "plan": [{"step": step, "status": status} for step, status in steps]
-    }
-    if explanation is not None:
-        arguments["explanation"] = explanation
+    plan = [{"step": step, "status": status} for step, status in steps]
+    arguments = without_none({"plan": plan, "explanation": explanation})
     return ToolCall("update_plan", arguments, call_id=call_id)
 
 
@@ -368,7 +362,7 @@ class When:
         )
 
 
-_ENDS = (Disconnect, Incomplete, Failed)
+_LAST_STEPS = (Disconnect, Incomplete, Failed)
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -387,7 +381,7 @@ class ModelResponse:
         if any(isinstance(step, Fail) for step in steps) and len(steps) != 1:
             raise MisuseError("Fail replaces the whole stream: make it the only step")
         for step in steps[:-1]:
-            if isinstance(step, _ENDS):
+            if isinstance(step, _LAST_STEPS):
                 raise MisuseError(f"{type(step).__name__} ends the stream: make it the last step")
         object.__setattr__(self, "steps", steps)
         object.__setattr__(self, "when", when)
@@ -449,7 +443,7 @@ ScriptLike: TypeAlias = "ModelScript | Iterable[ModelResponse | Iterable[Step]]"
 
 
 def as_script(script: ScriptLike) -> ModelScript:
-    """Return a script, also of mere responses or steps."""
+    """Return ``script``; make mere responses or steps a script first."""
     if isinstance(script, ModelScript):
         return script
     return ModelScript(
@@ -489,7 +483,7 @@ _POSITIONAL = {
     "update_plan": "plan",
     "request_user_input": "questions",
 }
-"""Type of a step whose constructor takes a list as positional arguments → its name in JSON."""
+"""Type of a step whose constructor takes a list as positional arguments → the list's JSON name."""
 
 
 def _response(raw: object, where: str) -> ModelResponse:
@@ -516,9 +510,9 @@ def _step(raw: object, where: str) -> Step:
     if constructor is None:
         raise MisuseError(f"{where}: {kind!r} is no step; one of {', '.join(_CONSTRUCTORS)}")
     fields = {key: value for key, value in cast("dict[str, object]", raw).items() if key != "type"}
-    name = _POSITIONAL.get(kind)
-    positional = _member(raw, name, list, where) if name else []
-    if name:
+    positional: list[object] = []
+    if name := _POSITIONAL.get(kind):
+        positional = _member(raw, name, list, where)
         del fields[name]
     try:
         return constructor(*positional, **fields)
@@ -527,6 +521,7 @@ def _step(raw: object, where: str) -> Step:
 
 
 def _member(raw: object, name: str, kind: type[_T], where: str) -> _T:
+    """Return a checked member. ``where`` is the place of ``raw`` in the script, for errors."""
     value = value_at(raw, name)
     if not isinstance(value, kind):
         raise MisuseError(f"{where} must be an object with the {kind.__name__} {name!r}")

@@ -1,7 +1,7 @@
-"""Fixtures for pytest, which finds them if this package is installed.
+"""Define fixtures for pytest, which finds them if this package is installed.
 
-Both are functions that make any number of models and homes, which end with the test. They import
-their modules when a test uses them, so that other test suites are not slower.
+Each fixture is a function that makes any number of models or homes, which end with the test. A
+fixture imports its module when a test uses it, so that other test suites are not slower.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""A file of JSON lines that a scripted process writes for the test that started it.
+"""Write and read a file of JSON lines, which a scripted process leaves for its test.
 
-Owns writing and reading: each line is written at once, so that a killed process leaves its lines.
-Uses no buffered file: Python aborts at its exit if a thread still has a buffer's lock.
+Each line is written at once, so that a killed process leaves its lines. Uses no buffered file:
+Python aborts at its exit if a thread still holds the lock of a buffer.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class RecordWriter:
         self._lock = threading.Lock()
         self._file: int | None = None
         if path is not None:
-            # Kept open, since there may be tens of thousands of lines.
+            # Kept open, because there may be tens of thousands of lines.
             self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o666)
 
     def write(self, at: str, **members: object) -> None:

@@ -35,7 +35,7 @@ WAIT_SECONDS = 30.0
 """Time limit of the waiting methods: on a busy machine, Codex needs seconds to start."""
 
 GATE_SECONDS = 60.0
-"""Time after which a closed gate fails its response, so that no test hangs."""
+"""Time after which a gate that stays closed fails its response, so that no test hangs."""
 
 
 class ScriptedModel:
@@ -54,8 +54,8 @@ class ScriptedModel:
     def __init__(self, script: ScriptLike, *, gate_seconds: float = GATE_SECONDS) -> None:
         self.script: ModelScript = model_script.as_script(script)
         self._gate_seconds = gate_seconds
-        self._answers: list[Fail | tuple[StreamPart, ...]] = []
-        """The script's responses as they are sent, by their indexes."""
+        self._encoded: list[Fail | tuple[StreamPart, ...]] = []
+        """The script's responses in the form that is sent, with the script's indexes."""
         self._changed = threading.Condition()
         """Lock of all attributes, notified of each change."""
         self._requests: list[ModelRequest] = []
@@ -68,7 +68,7 @@ class ScriptedModel:
         self._server: ModelServer | None = None
 
     def __repr__(self) -> str:
-        return f"ScriptedModel(requests={len(self._requests)}, responses={len(self._answers)})"
+        return f"ScriptedModel(requests={len(self._requests)}, responses={len(self._encoded)})"
 
     def __enter__(self) -> Self:
         """Start the server. Raises :class:`~codex_acp.errors.MisuseError` the second time."""
@@ -77,7 +77,7 @@ class ScriptedModel:
         for response in self.script.responses:
             steps = response.steps
             first = steps[0] if steps else None
-            self._answers.append(first if isinstance(first, Fail) else encode_response(steps))
+            self._encoded.append(first if isinstance(first, Fail) else encode_response(steps))
         self._server = ModelServer(self)
         return self
 
@@ -149,10 +149,10 @@ class ScriptedModel:
 
     # Called by the threads of the HTTP connections.
 
-    def _take(
+    def _choose_response(
         self, body: Mapping[str, object], headers: Mapping[str, str]
     ) -> tuple[int, Fail | tuple[StreamPart, ...]]:
-        """Record a request; return its number and its response."""
+        """Record a request; return its number and its encoded response."""
         with self._changed:
             request = ModelRequest(len(self._requests), body, headers)
             index = self.script.choose(request, self._used)
@@ -170,15 +170,15 @@ class ScriptedModel:
             )
             # Codex shows the body of 400, but only "high demand" for 500.
             return request.number, Fail(400, message)
-        return request.number, self._answers[index]
+        return request.number, self._encoded[index]
 
-    def _pause(self, seconds: float) -> bool:
-        """Wait; return False if the server is closing."""
+    def _wait(self, seconds: float) -> bool:
+        """Wait; return False at once if the server is closing."""
         with self._changed:
             return not self._changed.wait_for(lambda: self._closing, seconds)
 
-    def _hold(self, name: str) -> bool:
-        """Wait for a gate; return False if it stayed closed too long, or the server is closing."""
+    def _wait_until_open(self, name: str) -> bool:
+        """Wait for a gate; return False if it stays closed too long, or the server is closing."""
         with self._changed:
             self._reached_gates.add(name)
             self._changed.notify_all()
@@ -190,8 +190,8 @@ class ScriptedModel:
 
 StreamPart: TypeAlias = bytes | model_script.Delay | model_script.Gate | model_script.Disconnect
 """Bytes of one write, or a step between two writes."""
-_TOKEN = secrets.token_hex(8)
-"""Placeholder of the response's number; random, so that no scripted text contains it."""
+_NUMBER = secrets.token_hex(8)
+"""Placeholder of the request's number; random, so that no scripted text contains it."""
 
 
 def encode_event(event: Mapping[str, object]) -> bytes:
@@ -212,23 +212,23 @@ def encode_response(steps: Sequence[Step]) -> tuple[StreamPart, ...]:
 
 
 def with_number(data: bytes, number: int) -> bytes:
-    """Put the number of a request into the ids of its response."""
-    return data.replace(_TOKEN.encode(), str(number).encode())
+    """Put the number of a request into the ids of its encoded response."""
+    return data.replace(_NUMBER.encode(), str(number).encode())
 
 
 def _parts(steps: Sequence[Step]) -> Iterator[StreamPart]:
-    yield encode_event({"type": "response.created", "response": {"id": f"resp_{_TOKEN}"}})
+    yield encode_event({"type": "response.created", "response": {"id": f"resp_{_NUMBER}"}})
     usage = model_script.Usage()
     for index, step in enumerate(steps):
         match step:
             case model_script.Text():
-                yield from _text(step, f"msg_{_TOKEN}_{index}")
+                yield from _text(step, f"msg_{_NUMBER}_{index}")
             case model_script.Reasoning():
-                yield from _reasoning(step, f"rs_{_TOKEN}_{index}")
+                yield from _reasoning(step, f"rs_{_NUMBER}_{index}")
             case model_script.ToolCall():
-                yield _item("done", _tool_call(step, f"call_{_TOKEN}_{index}"))
+                yield _item("done", _tool_call(step, f"call_{_NUMBER}_{index}"))
             case model_script.CustomToolCall():
-                call_id = step.call_id or f"call_{_TOKEN}_{index}"
+                call_id = step.call_id or f"call_{_NUMBER}_{index}"
                 call = {"call_id": call_id, "name": step.name, "input": step.input}
                 yield _item("done", {"type": "custom_tool_call", **call})
             case model_script.Usage():
@@ -292,10 +292,10 @@ def _reasoning(step: model_script.Reasoning, item_id: str) -> Iterator[StreamPar
     yield _item("done", {**item, "summary": [{"type": "summary_text", "text": text}]})
 
 
-def _tool_call(step: model_script.ToolCall, made_id: str) -> dict[str, object]:
+def _tool_call(step: model_script.ToolCall, default_id: str) -> dict[str, object]:
     call: dict[str, object] = {
         "type": "function_call",
-        "call_id": step.call_id or made_id,
+        "call_id": step.call_id or default_id,
         "name": step.name,
         "arguments": json.dumps(step.arguments),
     }
@@ -304,7 +304,7 @@ def _tool_call(step: model_script.ToolCall, made_id: str) -> dict[str, object]:
     return call
 
 
-def _end(how: str, extra: Mapping[str, object], usage: model_script.Usage) -> bytes:
+def _end(status: str, extra: Mapping[str, object], usage: model_script.Usage) -> bytes:
     counts = {
         "input_tokens": usage.input_tokens,
         "input_tokens_details": {"cached_tokens": usage.cached_input_tokens},
@@ -312,14 +312,14 @@ def _end(how: str, extra: Mapping[str, object], usage: model_script.Usage) -> by
         "output_tokens_details": {"reasoning_tokens": usage.reasoning_tokens},
         "total_tokens": usage.input_tokens + usage.output_tokens,
     }
-    response = {"id": f"resp_{_TOKEN}", "status": how, "usage": counts, **extra}
-    return encode_event({"type": f"response.{how}", "response": response})
+    response = {"id": f"resp_{_NUMBER}", "status": status, "usage": counts, **extra}
+    return encode_event({"type": f"response.{status}", "response": response})
 
 
 IDLE_SECONDS = 30.0
-"""Time after which a connection without a request is closed."""
+"""Seconds after which a connection without a request is closed."""
 JOIN_SECONDS = 5.0
-"""Time to wait for the handler threads after their sockets were shut down."""
+"""Seconds for the server's threads to end once they are told to."""
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -344,7 +344,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._answer(Fail(400, "the request is not a JSON object"))
             return
         headers = {name.lower(): value for name, value in self.headers.items()}
-        number, answer = self.server.answers._take(body, headers)
+        number, answer = self.server.model._choose_response(body, headers)
         # Codex may end, or interrupt the turn, while the answer is written.
         with contextlib.suppress(ConnectionError, TimeoutError):
             if isinstance(answer, Fail):
@@ -375,16 +375,16 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Cache-Control", "no-cache")
         self.send_header("Connection", "close")
         self.end_headers()
-        answers = self.server.answers
+        model = self.server.model
         for part in parts:
             match part:
                 case bytes():
                     self.wfile.write(with_number(part, number))
                 case model_script.Delay():
-                    if not answers._pause(part.seconds):
+                    if not model._wait(part.seconds):
                         return
                 case model_script.Gate():
-                    if not answers._hold(part.name):  # fail the turn with the gate's name
+                    if not model._wait_until_open(part.name):  # fail the turn with the gate's name
                         reason = f"nobody opened the gate {part.name!r} of the script"
                         for end in encode_response([model_script.Failed("scripted_gate", reason)]):
                             if isinstance(end, bytes):
@@ -400,15 +400,15 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 class ModelServer(ThreadingHTTPServer):
-    """Serves ``answers`` at a free port of 127.0.0.1, in threads, until :meth:`stop`."""
+    """Serves ``model`` at a free port of 127.0.0.1, in threads, until :meth:`stop`."""
 
     daemon_threads = True
     block_on_close = False
-    request_queue_size = 64
+    request_queue_size = 64  # connections that wait to be accepted
 
-    def __init__(self, answers: ScriptedModel) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
-        self.answers = answers
+    def __init__(self, model: ScriptedModel) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)  # 0: any free port
+        self.model = model
         self.port: int = int(self.server_address[1])
         self._thread = threading.Thread(
             target=self.serve_forever,
@@ -438,7 +438,7 @@ class ModelServer(ThreadingHTTPServer):
             super().handle_error(request, client_address)  # type: ignore[arg-type]
 
     def stop(self) -> None:
-        """Accept no more connections, shut all down, and wait a limited time for the threads."""
+        """Accept no more connections, shut down all that are open, and wait for the threads."""
         if self._stopped:
             return
         self._stopped = True
