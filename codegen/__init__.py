@@ -1,4 +1,4 @@
-"""The generator: pinned schemas in, models and tables out.
+"""Generate models and types of tables from the pinned schemas.
 
-Runs from a checkout with ``python -m codegen``; nothing in ``src`` imports it.
+Runs from a checkout with ``python -m codegen``; nothing in ``src`` imports this package.
 """

@@ -1,4 +1,4 @@
-"""An ACP schema file → IR: definitions, and the methods that each side handles."""
+"""Turn a schema file of ACP into IR: definitions, and the methods that each side handles."""
 
 from __future__ import annotations
 
@@ -19,18 +19,13 @@ ENVELOPES = {
     "ClientRequest": ("agent_requests", "agent"),
     "ClientNotification": ("agent_notifications", "agent"),
 }
-"""Envelope → (direction, the side that handles it). An AgentRequest is sent by the agent."""
+"""Envelope → (direction, the side that handles the methods). The agent sends an AgentRequest."""
 
 
-def _member_name(union: str, label: str, title: str) -> str:
-    del title
-    return pascal(label) + union
-
-
-def _params_of(schema: Schema) -> list[str]:
-    """Definition names below an envelope's ``params``, without the extension escape hatch."""
+def _params_of(envelope: Schema) -> list[str]:
+    """Return the names of the params in an envelope, without those of extension methods."""
     names = []
-    for outer in schema["properties"]["params"]["anyOf"]:
+    for outer in envelope["properties"]["params"]["anyOf"]:
         for member in outer.get("anyOf", [outer]):
             name = ref_name(member)
             if name is not None and not name.startswith("Ext"):
@@ -41,9 +36,9 @@ def _params_of(schema: Schema) -> list[str]:
 def load(
     name: str, schema: dict[str, Any], stable: dict[str, Any], *, strict: bool = True
 ) -> Protocol:
-    """One protocol version; what is missing from ``stable`` is marked experimental.
+    """Return one protocol version; the parts that ``stable`` lacks are marked experimental.
 
-    Not ``strict``: as for `codegen.codex.load`; a patch that does not fit is left out.
+    ``strict``: as for `codegen.codex.load`; if False, patches that do not fit are left out, too.
     """
     whole = _read(name, schema, stable, strict=strict)
     if schema is stable:
@@ -52,24 +47,27 @@ def load(
 
 
 def _read(name: str, schema: Schema, stable: Schema, *, strict: bool) -> Protocol:
-    """One schema; a patch of a definition that only the unstable one has is left out."""
+    """Read one schema; for the stable one, leave out patches of unstable definitions."""
     patches = overrides.PATCHES[name]
     if schema is stable:
         patches = tuple(p for p in patches if _is_for(p, schema))
     definitions: dict[str, Schema] = apply(schema, patches, strict=strict)["$defs"]
     namer = Namer(dict(overrides.NAMES), strict=strict)
-    normaliser = Normaliser(definitions, namer, _member_name, open_by_default=False)
-    known = {d.get("x-method") for d in stable["$defs"].values()}
+    normaliser = Normaliser(
+        definitions, namer, lambda union, label, _title: pascal(label) + union, False
+    )
+    stable_methods = {d.get("x-method") for d in stable["$defs"].values()}
     methods: dict[str, tuple[Method, ...]] = {}
     for envelope, (direction, side) in ENVELOPES.items():
         methods[direction] = tuple(
-            _method(definitions, params, side, direction, normaliser, known)
+            _method(definitions, params, side, direction, normaliser, stable_methods)
             for params in _params_of(definitions[envelope])
         )
-    both = [n for n, d in definitions.items() if d.get("x-side") == "protocol"]
-    methods["protocol_notifications"] = tuple(
-        _method(definitions, n, "protocol", "protocol_notifications", normaliser, known)
-        for n in both
+    direction = "protocol_notifications"
+    methods[direction] = tuple(
+        _method(definitions, params, "protocol", direction, normaliser, stable_methods)
+        for params, definition in definitions.items()
+        if definition.get("x-side") == "protocol"
     )
     if strict:
         namer.check_overrides_used()
@@ -77,7 +75,7 @@ def _read(name: str, schema: Schema, stable: Schema, *, strict: bool) -> Protoco
 
 
 def _is_for(patch: Patch, schema: Schema) -> bool:
-    """Whether the schema has the definition that is patched, or is to get one."""
+    """Return whether the schema has the patched definition, or the patch adds a definition."""
     definition = patch.pointer.split("/")[2]
     return definition in schema["$defs"] or patch.pointer.endswith(f"/{definition}")
 
@@ -88,7 +86,7 @@ def _method(
     side: str,
     direction: str,
     normaliser: Normaliser,
-    known: set[str | None],
+    stable_methods: set[str | None],
 ) -> Method:
     schema = definitions[params]
     wire = schema.get("x-method")
@@ -97,18 +95,18 @@ def _method(
         raise CodegenError(msg)
     result = None
     if direction.endswith("requests"):
-        found = [
+        results = [
             n
             for n, d in definitions.items()
             if d.get("x-method") == wire and d.get("x-side") == side and n.endswith("Response")
         ]
-        if len(found) != 1:
-            raise CodegenError(f"{wire} has {len(found)} response types: {found}")
-        result = normaliser.definition(found[0])
+        if len(results) != 1:
+            raise CodegenError(f"{wire} has {len(results)} response types: {results}")
+        result = normaliser.definition(results[0])
     return Method(
         wire,
         normaliser.definition(params),
         result,
-        experimental=wire not in known,
+        experimental=wire not in stable_methods,
         doc=schema.get("description", ""),
     )

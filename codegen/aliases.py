@@ -1,4 +1,4 @@
-"""Unions, enums and aliases as Python statements; they carry the rules for unknown values."""
+"""Write unions, enums and aliases as Python statements, with the rules for unknown values."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _BOUNDS = {"minLength": "min_length", "maxLength": "max_length", "minimum": "ge"
 
 
 def python_type(node: Node) -> str:
-    """A normalised node as a Python annotation."""
+    """Return a normalised node as a Python annotation."""
     if not node:
         return "Any"
     if "$ref" in node:
@@ -31,10 +31,12 @@ def python_type(node: Node) -> str:
 
 
 def alias_source(definition: Definition) -> str:
-    """``Name: TypeAlias = …`` with its docstring."""
+    """Return ``Name: TypeAlias = …`` with its docstring."""
     match definition:
         case EnumDef():
-            value = _enum(definition)
+            value = f"Literal[{', '.join(map(repr, definition.values))}]"
+            if definition.is_open:
+                value = f"Annotated[{value} | UnknownValue, OpenEnum()]"
         case UnionDef():
             value = _union(definition)
         case AliasDef():
@@ -45,11 +47,6 @@ def alias_source(definition: Definition) -> str:
     if definition.doc:
         lines.append(repr("\n".join(x.rstrip() for x in definition.doc.strip().splitlines())))
     return "\n".join(lines)
-
-
-def _enum(definition: EnumDef) -> str:
-    literal = f"Literal[{', '.join(repr(v) for v in definition.values)}]"
-    return f"Annotated[{literal} | UnknownValue, OpenEnum()]" if definition.is_open else literal
 
 
 def _union(definition: UnionDef) -> str:
@@ -73,7 +70,7 @@ def _union(definition: UnionDef) -> str:
 
 
 def references(definition: Definition) -> set[str]:
-    """Names of the definitions that ``definition`` mentions."""
+    """Return the names of the definitions that ``definition`` mentions."""
     found: set[str] = set()
     match definition:
         case ClassDef():
@@ -91,7 +88,7 @@ def references(definition: Definition) -> set[str]:
 
 
 def _mentioned(node: object) -> set[str]:
-    """Every ``$ref`` below a node."""
+    """Return every ``$ref`` in a node, at any depth."""
     if isinstance(node, list):
         return set().union(*(_mentioned(value) for value in node))
     if not isinstance(node, dict):

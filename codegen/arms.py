@@ -1,8 +1,8 @@
-"""Matches over generated unions and enums that end in ``assert_never``: which arms they lack.
+"""Find missing arms of closed matches, which are over generated types and end in ``assert_never``.
 
-Works on syntax. What a match is over says the annotation of its parameter; where there is none, it
-is the smallest union, or the smallest enum, that has all of its arms. A match that could belong to
-several, and one over a type of our own, are left to mypy, which knows.
+Works on syntax. The union or enum of a match is that of its subject's annotation; without an
+annotation, it is the smallest union or enum that has all arms of the match. Matches with several
+smallest ones, and those over handwritten types, are left to mypy, which knows.
 """
 
 from __future__ import annotations
@@ -17,44 +17,44 @@ from codegen.ir import EnumDef, Protocol, UnionDef
 from codegen.naming import pascal
 
 UNKNOWN = {"UnknownVariant", "UnknownValue", "UnknownNotification"}
-"""Arms for what no schema has."""
+"""Classes of arms for values that no schema has."""
 
 _UNDECIDED = "Not" + "ImplementedError"
-"""Written apart: that no handwritten file holds it is a test."""
+"""In two parts, because a test forbids the name in handwritten files."""
 
 
 @dataclass(frozen=True)
 class Match:
-    """One closed match: where its last arm is, and what its other arms name."""
+    """One closed match."""
 
     path: str
     line: int
-    subject: str
+    """Line of the last arm, before which new arms belong."""
     classes: frozenset[tuple[str, str]]
-    """(protocol, generated name)."""
-    elsewhere: frozenset[tuple[str, str]]
-    """Classes that the function tells apart with ``isinstance``."""
+    """(protocol, generated name) of the classes of the other arms."""
+    tested: frozenset[tuple[str, str]]
+    """Classes that the function recognises with ``isinstance``, which need no arm."""
     literals: frozenset[str]
     declared: tuple[tuple[str, str], ...]
-    """The generated names that the parameter is annotated with; empty if it is not."""
+    """The generated names of the subject's annotation; empty without an annotation."""
     prefix: str
-    """How the file writes a class before its name: ``models.``, or nothing."""
+    """Text before a class in this file: ``models.``, or nothing."""
     module: str
-    """Where the file imports the classes of its arms from, by their names; or nothing."""
+    """Module from which the file imports the classes of the arms; empty with a ``prefix``."""
     indent: int
     """The column of ``case``."""
 
 
 CLASSIFY = "src/codex_acp/codex/approvals/classify.py"
-"""Where an arm can decline, which is what becomes of a request until somebody decides more."""
+"""The file in which a new arm can decline the request, until somebody decides otherwise."""
 
 _LINE_LENGTH = 100
-"""What ruff allows."""
+"""The limit of ruff."""
 
 
 @dataclass(frozen=True)
-class Lack:
-    """An arm that a match lacks: the line to add before ``line``."""
+class MissingArm:
+    """An arm that a match lacks, to be added before ``line``."""
 
     path: str
     line: int
@@ -62,19 +62,16 @@ class Lack:
     arm: str
     value: str
     module: str = ""
-    """What the class is to be imported from; empty if it is there already."""
+    """Module from which the class must be imported; empty if the file can name the class."""
     indent: int = 0
 
     @property
     def whole_arm(self) -> str:
-        """The arm with a body that runs and type-checks.
-
-        Where it can, it declines; elsewhere no test lets it pass.
-        """
+        """The arm with a body that type-checks: it declines in `CLASSIFY`, and raises elsewhere."""
         column = " " * self.indent
         if self.path == CLASSIFY:
-            wanted = 'f"{request.method}' if self.union == "ServerRequest" else f'"{self.value}'
-            body = f'return Refused(request, {wanted} is not offered by this client")'
+            named = 'f"{request.method}' if self.union == "ServerRequest" else f'"{self.value}'
+            body = f'return Refused(request, {named} is not offered by this client")'
             short = 'return Refused(request, "it is not offered by this client")'
         else:
             body = f'raise {_UNDECIDED}("say what becomes of {self.value}")'
@@ -89,7 +86,7 @@ Sets: TypeAlias = Mapping[tuple[str, str], tuple[frozenset[str], frozenset[str]]
 
 
 def closed_sets(protocols: Mapping[str, Protocol]) -> Sets:
-    """Every union, enum and set of methods that a match can be over."""
+    """Return every union, enum and set of methods that can be the type of a match's subject."""
     found: dict[tuple[str, str], tuple[frozenset[str], frozenset[str]]] = {}
     for key, protocol in protocols.items():
         for name, definition in protocol.definitions.items():
@@ -103,14 +100,14 @@ def closed_sets(protocols: Mapping[str, Protocol]) -> Sets:
             ("server_requests", "ServerRequest", ""),
             ("server_notifications", "ServerNotification", "Event"),
         ):
-            rows = protocol.methods.get(direction, ())
-            classes = frozenset(pascal(m.wire) + end for m in rows)
+            methods = protocol.methods.get(direction, ())
+            classes = frozenset(pascal(m.wire) + end for m in methods)
             found[key, union] = (classes, frozenset())
     return found
 
 
 def _leaves(union: str, protocol: Protocol) -> Iterator[str]:
-    """The members of a union, with those of the unions among them in their place."""
+    """Yield the members of a union; in place of a member that is a union, its members."""
     definition = protocol.definitions.get(union)
     if not isinstance(definition, UnionDef):
         yield union
@@ -120,7 +117,7 @@ def _leaves(union: str, protocol: Protocol) -> Iterator[str]:
 
 
 def closed_matches(files: list[SourceFile]) -> Iterator[Match]:
-    """Every match of handwritten code whose last arm is ``assert_never``."""
+    """Yield every match whose last arm is ``assert_never``."""
     for file in files:
         if "assert_never" not in file.text:
             continue
@@ -134,51 +131,51 @@ def closed_matches(files: list[SourceFile]) -> Iterator[Match]:
                         yield found
 
 
-def lacking(files: list[SourceFile], sets: Sets) -> list[Lack]:
-    """Every arm that is missing, each once."""
-    found: dict[Lack, None] = {}
+def lacking(files: list[SourceFile], sets: Sets) -> list[MissingArm]:
+    """Return every missing arm, each once."""
+    found: dict[MissingArm, None] = {}
     for match in closed_matches(files):
-        for union in match.declared or tuple(sets):
-            if union not in sets:
-                continue  # a class: the parameter is one of the members
-            classes, literals = sets[union]
-            if not match.declared and not _is_over(match, union[0], classes, literals, sets):
+        for protocol, union in match.declared or tuple(sets):
+            if (protocol, union) not in sets:
+                continue  # the parameter is annotated with one member of a union
+            classes, literals = sets[protocol, union]
+            if not match.declared and not _is_over(match, protocol, classes, literals, sets):
                 continue
-            named = {name for _, name in match.classes | match.elsewhere}
-            at = (match.path, match.line, union[1])
-            for name in sorted(classes - named):
+            known = {name for _, name in match.classes | match.tested}
+            at = (match.path, match.line, union)
+            for name in sorted(classes - known):
                 arm = f"case {match.prefix}{name}():"
-                found[Lack(*at, arm, name, match.module, match.indent)] = None
+                found[MissingArm(*at, arm, name, match.module, match.indent)] = None
             for value in sorted(literals - match.literals):
-                found[Lack(*at, f'case "{value}":', value, "", match.indent)] = None
+                found[MissingArm(*at, f'case "{value}":', value, "", match.indent)] = None
     return list(found)
 
 
 def _is_over(
     match: Match, protocol: str, classes: frozenset[str], literals: frozenset[str], sets: Sets
 ) -> bool:
-    """Whether this is the one smallest set that has all arms of the match."""
+    """Return whether ``classes`` and ``literals`` are the smallest set that has all arms of the
+    match, and no other set is as small."""
 
-    def has_all(key: str, some: frozenset[str], values: frozenset[str]) -> bool:
+    def has_all_arms(key: str, names: frozenset[str], values: frozenset[str]) -> bool:
         return (
             match.literals <= values
-            and {(key, name) for name in some} >= match.classes
-            and bool(match.classes) == bool(some)
+            and {(key, name) for name in names} >= match.classes
+            and bool(match.classes) == bool(names)
             and bool(match.literals) == bool(values)
         )
 
-    if not has_all(protocol, classes, literals):
+    if not has_all_arms(protocol, classes, literals):
         return False
     size = len(classes) + len(literals)
-    fitting = [(c, v) for (key, _), (c, v) in sets.items() if has_all(key, c, v)]
-    smallest = [(c, v) for c, v in fitting if len(c) + len(v) <= size]
-    return len(set(smallest)) == 1
+    fitting = {(c, v) for (key, _), (c, v) in sets.items() if has_all_arms(key, c, v)}
+    return all(len(c) + len(v) > size for c, v in fitting - {(classes, literals)})
 
 
 def _is_closed(node: ast.Match) -> bool:
     last = node.cases[-1]
-    is_wild = isinstance(last.pattern, ast.MatchAs) and last.pattern.pattern is None
-    return is_wild and any(
+    matches_all = isinstance(last.pattern, ast.MatchAs) and last.pattern.pattern is None
+    return matches_all and any(
         isinstance(n, ast.Call) and isinstance(n.func, ast.Name) and n.func.id == "assert_never"
         for statement in last.body
         for n in ast.walk(statement)
@@ -186,11 +183,10 @@ def _is_closed(node: ast.Match) -> bool:
 
 
 def _tested(function: ast.AST, file: SourceFile) -> set[tuple[str, str]]:
-    """Generated classes that ``isinstance`` tells apart somewhere in the function."""
+    """Return the generated classes that the function tests with ``isinstance``."""
     found: set[tuple[str, str]] = set()
     for node in ast.walk(function):
-        is_test = isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
-        if is_test and isinstance(node, ast.Call) and ast.unparse(node.func) == "isinstance":
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "isinstance":
             for inner in ast.walk(node.args[-1]):
                 key = file.generated(inner) if isinstance(inner, ast.expr) else None
                 if key is not None:
@@ -198,20 +194,11 @@ def _tested(function: ast.AST, file: SourceFile) -> set[tuple[str, str]]:
     return found
 
 
-def _annotation(subject: ast.expr, function: Function) -> ast.expr | None:
-    """How the function's parameter of that name is annotated."""
-    arguments = function.args
-    for argument in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs):
-        if isinstance(subject, ast.Name) and argument.arg == subject.id:
-            return argument.annotation
-    return None
-
-
-def _joined(annotation: ast.expr) -> Iterator[ast.expr]:
-    """The parts of ``A | B``."""
+def _members_of(annotation: ast.expr) -> Iterator[ast.expr]:
+    """Yield the parts of ``A | B``."""
     if isinstance(annotation, ast.BinOp):
-        yield from _joined(annotation.left)
-        yield from _joined(annotation.right)
+        yield from _members_of(annotation.left)
+        yield from _members_of(annotation.right)
     else:
         yield annotation
 
@@ -219,19 +206,22 @@ def _joined(annotation: ast.expr) -> Iterator[ast.expr]:
 def _declared(
     subject: ast.expr, file: SourceFile, function: Function
 ) -> tuple[tuple[str, str], ...] | None:
-    """What the subject is annotated with; None for a type that is not generated."""
-    annotation = _annotation(subject, function)
+    """Return the generated names of the subject's annotation; None if it has other names, too."""
+    arguments = function.args
+    parameters = (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)
+    annotations = {parameter.arg: parameter.annotation for parameter in parameters}
+    annotation = annotations.get(subject.id) if isinstance(subject, ast.Name) else None
     if annotation is None or ast.unparse(annotation) == "str":
         return ()
-    keys = [file.generated(part) for part in _joined(annotation)]
-    known = tuple(key for key in keys if key is not None)
-    return known if len(known) == len(keys) else None
+    keys = [file.generated(part) for part in _members_of(annotation)]
+    generated = tuple(key for key in keys if key is not None)
+    return generated if len(generated) == len(keys) else None
 
 
 def _match(node: ast.Match, file: SourceFile, function: Function) -> Match | None:
     declared = _declared(node.subject, file, function)
     if declared is None:
-        return None  # a type of our own, which need not grow with any union
+        return None  # a handwritten type, which need not grow with the schema
     classes: set[tuple[str, str]] = set()
     literals: set[str] = set()
     prefix = ""
@@ -256,7 +246,6 @@ def _match(node: ast.Match, file: SourceFile, function: Function) -> Match | Non
     return Match(
         file.path,
         node.cases[-1].pattern.lineno,
-        ast.unparse(node.subject),
         frozenset(classes),
         frozenset(_tested(function, file)),
         frozenset(literals),
@@ -268,7 +257,7 @@ def _match(node: ast.Match, file: SourceFile, function: Function) -> Match | Non
 
 
 def _module(classes: set[tuple[str, str]], file: SourceFile) -> str:
-    """The module that one of the classes is imported from."""
+    """Return the first module from which one of the classes is imported."""
     for node in file.nodes:
         if isinstance(node, ast.ImportFrom) and node.module:
             names = [alias.asname or alias.name for alias in node.names]
@@ -278,6 +267,7 @@ def _module(classes: set[tuple[str, str]], file: SourceFile) -> str:
 
 
 def _alternatives(pattern: ast.pattern) -> Iterator[ast.pattern]:
+    """Yield the parts of ``A() | B()``, without names that ``as`` gives."""
     if isinstance(pattern, ast.MatchOr):
         for inner in pattern.patterns:
             yield from _alternatives(inner)

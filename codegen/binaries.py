@@ -1,7 +1,7 @@
-"""``python -m codegen.binaries VERSION --into FOLDER``: a Codex of any version, to run tests with.
+"""``python -m codegen.binaries VERSION --into FOLDER``: get a Codex of any version, to run tests.
 
-Fetches the package as `refresh` does and unpacks all of it, for the binary starts helpers that
-stand beside it. Prints the path of the binary. What is there already is not fetched again.
+Fetches the package as `refresh` does, and unpacks all of it: the binary starts helpers beside it.
+Prints the path of the binary. A version that ``FOLDER`` has is not fetched again.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from codegen.progress import Progress, run
 
 
 def binary(version: str, folder: Path, progress: Progress) -> Path:
-    """The binary of this version below ``folder``. Raises CodegenError."""
+    """Return the binary of a version below ``folder``; fetch it first if need be. Raises
+    CodegenError."""
     home = folder / version
     if home.is_dir():
         return find_binary(home)
@@ -34,7 +35,7 @@ def binary(version: str, folder: Path, progress: Progress) -> Path:
 
 
 def main() -> int:
-    """0 and the path on standard output, or 2."""
+    """Print the path of the binary; return 2 if there is none."""
     parser = argparse.ArgumentParser(prog="python -m codegen.binaries", description=__doc__)
     parser.add_argument("version")
     parser.add_argument("--into", type=Path, required=True, metavar="FOLDER")

@@ -1,7 +1,7 @@
-"""Sets of schema files: a folder like ``schema/``, or one packed file; and whether they are whole.
+"""Read sets of schema files, from a folder like ``schema/`` or a packed file, and check them.
 
-Owns what a complete bundle is, and the packed form: JSON without descriptions, as xz.
-Must not know where a bundle comes from, nor what its types are called.
+The packed form is JSON without descriptions, as xz. Must not know where a set comes from, nor the
+names of its types.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ ACP_SCHEMAS = {
     "v1": ("acp/v1_unstable.json", ACP_V1),
     "v2": ("acp/v2_unstable.json", "acp/v2.json"),
 }
-"""Protocol version → the schema that has all of it, and the one that tells what is stable."""
+"""Protocol version → the unstable schema, which is a superset, and the stable schema."""
 CODEX_FILES = (EXPERIMENTAL, STABLE)
 ACP_FILES = tuple(key for whole, stable in ACP_SCHEMAS.values() for key in (stable, whole))
 OLDER = "codex/older/"
-"""Below it are packed bundles of older Codex versions that must stay readable."""
+"""Folder of packed bundles of older Codex versions that must stay readable."""
 
 CODEX_ENVELOPES = ("ClientRequest", "ClientNotification", "ServerRequest", "ServerNotification")
 ACP_ENVELOPES = ("AgentRequest", "AgentNotification", "ClientRequest", "ClientNotification")
@@ -38,15 +38,16 @@ _TEXT_KEYS = ("description", "$schema", "$comment")
 
 @dataclass(frozen=True)
 class SchemaFiles:
-    """Schema files by their path below ``schema/``, and the version of each product."""
+    """A set of schema files."""
 
     versions: Mapping[str, str]
-    """``codex`` and ``acp`` → version, for those that are there."""
+    """``codex`` or ``acp`` → version."""
     files: Mapping[str, Schema]
+    """Path below ``schema/`` → the parsed file."""
 
 
 def read_schema_set(path: Path) -> SchemaFiles:
-    """A folder like ``schema/``, or a packed file. Raises BrokenSchema or PinMismatch."""
+    """Read a folder like ``schema/``, or a packed file. Raises BrokenSchema or PinMismatch."""
     if path.is_file():
         return unpack(path.read_bytes(), path.name)
     if not (path / "PINNED.json").is_file():
@@ -59,14 +60,14 @@ def read_schema_set(path: Path) -> SchemaFiles:
 
 
 def pack(files: SchemaFiles) -> bytes:
-    """One small file of the set: without descriptions, sorted, the same bytes each time."""
+    """Return a small file of the set, without descriptions; equal sets give equal bytes."""
     body = {"versions": dict(files.versions), "files": _without_text(dict(files.files))}
     text = json.dumps(body, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return lzma.compress(text.encode(), check=lzma.CHECK_SHA256, preset=9 | lzma.PRESET_EXTREME)
 
 
 def unpack(data: bytes, name: str) -> SchemaFiles:
-    """The set that `pack` wrote; BrokenSchema if it is cut off or something else."""
+    """Read a file of `pack`. Raises BrokenSchema if it is cut off or something else."""
     try:
         body = json.loads(lzma.decompress(data))
         found = SchemaFiles(body["versions"], body["files"])
@@ -78,7 +79,7 @@ def unpack(data: bytes, name: str) -> SchemaFiles:
 
 
 def parse(data: bytes, key: str) -> Schema:
-    """One schema file, parsed and complete. Raises BrokenSchema."""
+    """Parse one schema file. Raises BrokenSchema if it is not complete."""
     try:
         schema: Schema = json.loads(data)
     except ValueError as error:
@@ -88,13 +89,14 @@ def parse(data: bytes, key: str) -> Schema:
 
 
 def check_complete(key: str, schema: Schema) -> None:
-    """Every envelope is there and names something, and every reference leads somewhere."""
-    where = "definitions" if key.startswith("codex/") else "$defs"
-    whole: Any = schema
+    """Raise BrokenSchema if an envelope is missing or empty, or a reference leads nowhere."""
+    is_codex = key.startswith("codex/")
+    where = "definitions" if is_codex else "$defs"
+    whole: Any = schema  # may be any JSON, despite its type
     definitions = whole.get(where) if isinstance(whole, dict) else None
     if not isinstance(definitions, dict) or not definitions:
         raise BrokenSchema(f"{key} has no {where}: it is not the bundle that it should be")
-    envelopes = CODEX_ENVELOPES if key.startswith("codex/") else ACP_ENVELOPES
+    envelopes = CODEX_ENVELOPES if is_codex else ACP_ENVELOPES
     missing = [name for name in envelopes if not definitions.get(name)]
     if missing:
         raise BrokenSchema(f"{key} is not complete: it lacks {', '.join(missing)}")
@@ -124,7 +126,7 @@ def _leads_somewhere(reference: str, schema: Schema) -> bool:
 
 
 def _without_text(node: Any) -> Any:
-    """Without descriptions; a property that is called so stays."""
+    """Remove descriptions, but not properties with such a name."""
     if isinstance(node, list):
         return [_without_text(value) for value in node]
     if not isinstance(node, dict):

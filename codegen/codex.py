@@ -1,4 +1,4 @@
-"""The Codex app-server bundle → IR: definitions, and the methods of each direction."""
+"""Turn the bundle of the Codex app-server into IR: definitions, and methods by direction."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ DIRECTIONS = {
     "ServerRequest": "server_requests",
     "ServerNotification": "server_notifications",
 }
-"""Envelope definition → direction. The envelopes themselves get no class."""
+"""Envelope (the union of all messages of one direction) → direction. Envelopes get no class."""
 
 
 def flat_definitions(bundle: dict[str, Any]) -> dict[str, Schema]:
-    """The bundle's two levels as one; a name on both must mean the same thing."""
+    """Merge the bundle's two levels of definitions. Raises CodegenError if they contradict."""
     top = dict(bundle["definitions"])
     nested: dict[str, Schema] = top.pop("v2")
     for name in top.keys() & nested.keys():
@@ -44,7 +44,7 @@ def _member_name(union: str, label: str, title: str) -> str:
 
 
 def wire_methods(definitions: dict[str, Schema], envelope: str) -> dict[str, Schema]:
-    """Wire method → its member of the envelope union."""
+    """Return wire method → its member of the envelope."""
     found: dict[str, Schema] = {}
     for member in definitions[envelope]["oneOf"]:
         method = literal_of(member["properties"]["method"])
@@ -61,12 +61,11 @@ def load(
     strict: bool = True,
     used: set[str] | None = None,
 ) -> Protocol:
-    """The whole protocol; methods missing from the stable bundle are marked experimental.
+    """Return the protocol; methods that the stable bundle lacks are marked experimental.
 
-    Not ``strict``: for a schema that is only looked at and compared. The overrides, which fit one
-    version, need not fit; two types of one name get longer names; an unknown result is None.
-    ``used`` is given the overrides of names that fit: one that only an older version needs is no
-    mistake.
+    ``strict`` is False for a schema that is only compared: overrides need not fit, two types of one
+    name get longer names, and an unknown result is None. ``used`` collects the overrides of names
+    that fit, because an override may fit only an older version.
     """
     definitions = flat_definitions(experimental)
     stable_definitions = flat_definitions(stable)
@@ -76,32 +75,32 @@ def load(
     normaliser = Normaliser(definitions, namer, _member_name, True, overrides.CLOSED_ENUMS)
     methods: dict[str, tuple[Method, ...]] = {}
     results = dict(overrides.RESULTS)
-    unpaired: list[str] = []
+    without_result: list[str] = []
     for envelope, direction in DIRECTIONS.items():
-        known = wire_methods(stable_definitions, envelope)
-        rows = []
+        stable_methods = wire_methods(stable_definitions, envelope)
+        found = []
         for wire, member in wire_methods(definitions, envelope).items():
             params, is_nullable = _params(member)
             result = None
             if direction.endswith("requests"):
-                by_name = (params or "").removesuffix("Params") + "Response"
-                result = results.pop(wire, None) or by_name
+                like_params = (params or "").removesuffix("Params") + "Response"
+                result = results.pop(wire, None) or like_params
                 if result not in definitions:
-                    unpaired.append(wire)
+                    without_result.append(wire)
                     result = None
-            rows.append(
+            found.append(
                 Method(
                     wire,
                     normaliser.definition(params) if params else None,
                     normaliser.definition(result) if result else None,
                     is_nullable,
-                    wire not in known,
+                    wire not in stable_methods,
                     member.get("description", ""),
                 )
             )
-        methods[direction] = tuple(rows)
+        methods[direction] = tuple(found)
     if strict:
-        _check_results(results, unpaired)
+        _check_results(results, without_result)
         namer.check_overrides_used()
         unknown = sorted(overrides.CLOSED_ENUMS - definitions.keys())
         if unknown:
@@ -109,19 +108,20 @@ def load(
     return Protocol("codex", normaliser.out, methods)
 
 
-def _check_results(left: dict[str, str], unpaired: list[str]) -> None:
-    """Every request has its response, and every override was one's."""
-    if left:
-        raise UnusedOverride(f"RESULTS overrides that match no method: {sorted(left)}")
-    if unpaired:
-        rows = "".join(f"\n    {wire!r}: '…Response'," for wire in unpaired)
+def _check_results(unused: dict[str, str], without_result: list[str]) -> None:
+    """Raise CodegenError for unused overrides of results, and for requests without a result."""
+    if unused:
+        raise UnusedOverride(f"RESULTS overrides that match no method: {sorted(unused)}")
+    if without_result:
+        rows = "".join(f"\n    {wire!r}: '…Response'," for wire in without_result)
         raise CodegenError(
-            f"no response type is known for {', '.join(unpaired)}; "
+            f"no response type is known for {', '.join(without_result)}; "
             f"add to RESULTS in codegen/overrides/codex.py:{rows}"
         )
 
 
 def _params(member: Schema) -> tuple[str | None, bool]:
+    """Return the definition of a method's params, or None, and whether the params may be null."""
     params = member["properties"].get("params")
     if params is None or params.get("type") == "null":
         return None, False

@@ -1,7 +1,7 @@
-"""``python -m codegen.drift OLD NEW``: what a new version changes, and what that means for us.
+"""``python -m codegen.drift OLD NEW``: report the changes of a new version, and what they need.
 
 OLD and NEW are folders like ``schema/`` or packed bundles like those below ``schema/codex/older``.
-Exit codes: 0 nothing new, 3 compatible, 4 somebody has to decide, 2 the schemas cannot be read.
+Exit codes: 0 nothing new, 3 compatible, 4 a decision is needed, 2 the schemas cannot be read.
 """
 
 from __future__ import annotations
@@ -33,62 +33,63 @@ def schema_set(
     is_strict: bool = False,
     older: tuple[dict[str, Protocol], set[str]] | None = None,
 ) -> SchemaSet:
-    """The protocols of schema files, also of those that the generator itself would stop at.
+    """Return the protocols of schema files, also of files at which the generator would stop.
 
-    With ``is_strict`` also whether it could take them; ``older`` are versions that stay readable,
-    see `regen.older_protocols`.
+    ``is_strict``: find out whether it would. ``older`` is the result of `regen.older_protocols`.
     """
     protocols: list[tuple[str, Protocol]] = []
     stable: list[tuple[str, Protocol]] = []
     files = source.files
-    kept: Protocol | None = None
+    extended: Protocol | None = None
     if EXPERIMENTAL in files:
-        experimental, known = files[EXPERIMENTAL], files[STABLE]
-        protocols.append(("codex", codex.load(experimental, known, strict=False)))
-        stable.append(("codex", codex.load(known, known, strict=False)))
-        kept = readable(protocols[0][1], older[0]) if older else None
-    for name, (whole, part) in _acp_files(files):
-        protocols.append((name, acp.load(name, whole, part, strict=False)))
-        stable.append((name, acp.load(name, part, part, strict=False)))
-    problem = _problem(source, older or ({}, set())) if is_strict else ""
+        of_stable = files[STABLE]
+        protocols.append(("codex", codex.load(files[EXPERIMENTAL], of_stable, strict=False)))
+        stable.append(("codex", codex.load(of_stable, of_stable, strict=False)))
+        extended = readable(protocols[0][1], older[0]) if older else None
+    for name, of_unstable, of_stable in _acp_files(files):
+        protocols.append((name, acp.load(name, of_unstable, of_stable, strict=False)))
+        stable.append((name, acp.load(name, of_stable, of_stable, strict=False)))
+    problem = _problem(files, older or ({}, set())) if is_strict else ""
     versions = tuple(source.versions.items())
-    return SchemaSet(versions, tuple(protocols), tuple(stable), problem, kept)
+    return SchemaSet(versions, tuple(protocols), tuple(stable), problem, extended)
 
 
-def _acp_files(files: Mapping[str, Schema]) -> Iterator[tuple[str, tuple[Schema, Schema]]]:
-    """The versions of ACP whose two schemas are there."""
-    for name, (whole, stable) in ACP_SCHEMAS.items():
-        if whole in files and stable in files:
-            yield name, (files[whole], files[stable])
+def _acp_files(files: Mapping[str, Schema]) -> Iterator[tuple[str, Schema, Schema]]:
+    """Yield version, unstable schema and stable schema of each version of ACP that has both."""
+    for name, (unstable, stable) in ACP_SCHEMAS.items():
+        if unstable in files and stable in files:
+            yield name, files[unstable], files[stable]
 
 
-def _problem(source: SchemaFiles, older: tuple[dict[str, Protocol], set[str]]) -> str:
-    files = source.files
+def _problem(files: Mapping[str, Schema], older: tuple[dict[str, Protocol], set[str]]) -> str:
+    """Return the error with which the generator would stop; empty if it would not."""
     protocols, used = older
     try:
         if EXPERIMENTAL in files:
             newest = codex.load(files[EXPERIMENTAL], files[STABLE], used=used)
             discriminators(readable(newest, protocols))
-        for name, (whole, part) in _acp_files(files):
-            acp.load(name, whole, part)
+        for name, unstable, stable in _acp_files(files):
+            acp.load(name, unstable, stable)
     except CodegenError as error:
         return f"{type(error).__name__}: {error}"
     return ""
 
 
 def report(old: Path, new: Path, root: Path = ROOT) -> Report:
-    """The drift between two schema sets, judged by the tables and the source below ``root``."""
-    before, files = schema_set(read_schema_set(old)), read_schema_set(new)
+    """Report the drift between two schema sets, judged by the source below ``root``."""
+    old_files, new_files = read_schema_set(old), read_schema_set(new)
+    before = schema_set(old_files)
     try:
         older = older_protocols(new) if new.is_dir() else None
-        after = schema_set(files, is_strict=files != read_schema_set(old), older=older)
-    except CodegenError as error:  # whole, but of a kind that the generator has never seen
-        after = SchemaSet(tuple(files.versions.items()), (), (), f"{type(error).__name__}: {error}")
+        after = schema_set(new_files, is_strict=new_files != old_files, older=older)
+    except CodegenError as error:  # complete, but the generator cannot read them
+        versions = tuple(new_files.versions.items())
+        after = SchemaSet(versions, (), (), f"{type(error).__name__}: {error}")
     return drift(before, after, read_ours(root, dict(after.protocols)))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print the report; the exit code is its verdict."""
+    """Print the report; return its verdict, or 2 if the schemas cannot be read."""
     parser = argparse.ArgumentParser(prog="python -m codegen.drift", description=__doc__)
     parser.add_argument("old", type=Path)
     parser.add_argument("new", type=Path)

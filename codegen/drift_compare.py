@@ -1,7 +1,7 @@
-"""PURE: two schema sets → every difference that can be seen on the wire.
+"""PURE: find every difference of two schema sets that can be seen on the wire.
 
-Compares what the generator makes of the schemas: methods by direction, and the types they use.
-Descriptions are not compared. Must not know what a difference means to this project.
+Compares the IR of the schemas: methods by direction, and types. Descriptions are not compared. Must
+not know what a difference means to this project.
 """
 
 from __future__ import annotations
@@ -28,36 +28,33 @@ from codegen.render import DISCRIMINATORS
 from codegen.split import closure
 
 Values: TypeAlias = dict[str, str]
-"""Name → how it reads in the report."""
-
-AREAS: dict[str, Area] = {"server_requests": "server request"}
-"""Direction of Codex → area of its methods, where that is not plain from its name."""
+"""Label of a member or value → the classes of the member, for the report."""
 
 ITEMS = "ThreadItem"
 MODES = "McpServerElicitationRequestParams"
 
 
 def compare(old: SchemaSet, new: SchemaSet) -> tuple[Change, ...]:
-    """Every change of the protocols that both sets have, in the order of the new one."""
+    """Return every change of the protocols that both sets have."""
     before, after = dict(old.protocols), dict(new.protocols)
     old_stable, new_stable = dict(old.stable), dict(new.stable)
     found: list[Change] = []
     for name in before.keys() & after.keys():
-        changes = _protocol(name, before[name], after[name])
-        found += _marked(changes, old_stable[name], new_stable[name])
+        for change in _protocol(name, before[name], after[name]):
+            stable = old_stable[name] if change.kind == "removed" else new_stable[name]
+            found.append(replace(change, experimental=not _has(stable, change)))
     return tuple(found)
 
 
 def _protocol(name: str, old: Protocol, new: Protocol) -> Iterator[Change]:
-    for direction, rows in new.methods.items():
-        yield from _methods(name, direction, old.methods.get(direction, ()), rows)
+    for direction, methods in new.methods.items():
+        yield from _methods(name, direction, old.methods.get(direction, ()), methods)
     flows = {**_flows(old), **_flows(new)}
     for key in sorted(old.definitions.keys() | new.definitions.keys()):
         before, after = old.definitions.get(key), new.definitions.get(key)
         if before is None or after is None:
             kind: Kind = "added" if before is None else "removed"
-            there = after if before is None else before
-            if there is not None and not isinstance(there, AliasDef):
+            if not isinstance(after or before, AliasDef):
                 yield Change(name, "type", kind, "", key, flow=flows.get(key, ""))
             continue
         for change in _definition(name, key, before, after, (old, new)):
@@ -70,19 +67,18 @@ def _protocol(name: str, old: Protocol, new: Protocol) -> Iterator[Change]:
 def _methods(
     protocol: str, direction: str, old: tuple[Method, ...], new: tuple[Method, ...]
 ) -> Iterator[Change]:
-    is_request = direction.endswith("requests")
-    area = AREAS.get(direction, "request" if is_request else "notification")
-    before, after = {m.wire: m for m in old}, {m.wire: m for m in new}
+    area: Area = "request" if direction.endswith("requests") else "notification"
+    if direction == "server_requests":
+        area = "server request"
+    before, after = ({m.wire: _signature(m) for m in methods} for methods in (old, new))
     for wire in sorted(before.keys() | after.keys()):
-        was, now = before.get(wire), after.get(wire)
-        if was is None and now is not None:
-            yield Change(protocol, area, "added", direction, wire, after=_signature(now))
-        elif was is not None and now is None:
-            yield Change(protocol, area, "removed", direction, wire, before=_signature(was))
-        elif was is not None and now is not None and _signature(was) != _signature(now):
-            yield Change(
-                protocol, area, "changed", direction, wire, _signature(was), _signature(now)
-            )
+        was, now = before.get(wire, ""), after.get(wire, "")
+        if not was:
+            yield Change(protocol, area, "added", direction, wire, after=now)
+        elif not now:
+            yield Change(protocol, area, "removed", direction, wire, before=was)
+        elif was != now:
+            yield Change(protocol, area, "changed", direction, wire, was, now)
 
 
 def _signature(method: Method) -> str:
@@ -91,22 +87,22 @@ def _signature(method: Method) -> str:
 
 
 def _flows(protocol: Protocol) -> dict[str, Flow]:
-    """Definition → how it travels, seen from the adapter."""
+    """Return definition → whether the adapter sends or receives it."""
     sent: set[str] = set()
     received: set[str] = set()
-    for direction, rows in protocol.methods.items():
-        # Of both protocols "client" methods are those that the adapter sends: it is the client of
-        # Codex, and ACP's registry names the side that handles a method.
-        is_ours = direction in ("client_requests", "client_notifications")
-        for method in rows:
-            if direction == "protocol_notifications":
-                sent |= {method.params or ""}
-                received |= {method.params or ""}
-                continue
-            (sent if is_ours else received).add(method.params or "")
-            (received if is_ours else sent).add(method.result or "")
-    out = closure(sent - {""}, protocol.definitions)
-    into = closure(received - {""}, protocol.definitions)
+    for direction, methods in protocol.methods.items():
+        params = {method.params or "" for method in methods}
+        results = {method.result or "" for method in methods}
+        # The adapter sends the "client" methods of both protocols: it is the client of Codex, and
+        # ACP's directions name the side that handles a method. "protocol" is either side.
+        if direction in ("client_requests", "client_notifications", "protocol_notifications"):
+            sent |= params
+            received |= results
+        if not direction.startswith("client_"):
+            received |= params
+            sent |= results
+    out = closure(sent, protocol.definitions)
+    into = closure(received, protocol.definitions)
     return {
         name: "both" if name in out and name in into else "sent" if name in out else "received"
         for name in out | into
@@ -129,16 +125,16 @@ def _definition(
             )  # fmt: skip
         yield from _values(protocol, key, _members(old), _members(new), "member")
     elif isinstance(old, EnumDef) and isinstance(new, EnumDef):
-        was, now = (dict.fromkeys(map(str, d.values), "") for d in (old, new))
-        yield from _values(protocol, key, was, now, "value")
-    elif type(old) is not type(new) or isinstance(old, AliasDef):
-        before, after = _what(old, both[0]), _what(new, both[1])
+        before_values, after_values = (dict.fromkeys(map(str, d.values), "") for d in (old, new))
+        yield from _values(protocol, key, before_values, after_values, "value")
+    else:  # two kinds of definitions, or two aliases
+        before, after = _kind(old, both[0]), _kind(new, both[1])
         if before != after:
             yield Change(protocol, "type", "changed", "", key, before, after)
 
 
 def _members(union: UnionDef) -> Values:
-    """What tells the members apart on the wire → their classes."""
+    """Return the label of each member on the wire → the classes of the member."""
     if union.kind == "untagged":
         return dict.fromkeys((*union.members, *map(python_type, union.nodes)), "")
     found = {tag: ", ".join(classes) for tag, classes in union.choices}
@@ -146,22 +142,20 @@ def _members(union: UnionDef) -> Values:
 
 
 def _values(protocol: str, key: str, old: Values, new: Values, area: Area) -> Iterator[Change]:
+    """Compare values or members; some definitions have an ``area`` of their own."""
+    if key == ITEMS:
+        area = "item"
+    elif key == MODES:
+        area = "elicitation mode"
+    elif key in DISCRIMINATORS:
+        area = "decision"
     for value in sorted(old.keys() | new.keys()):
         if value not in old:
-            yield Change(protocol, _special(key, area), "added", key, value, after=new[value])
+            yield Change(protocol, area, "added", key, value, after=new[value])
         elif value not in new:
-            yield Change(protocol, _special(key, area), "removed", key, value, before=old[value])
+            yield Change(protocol, area, "removed", key, value, before=old[value])
         elif old[value] != new[value]:
-            kind = _special(key, area)
-            yield Change(protocol, kind, "changed", key, value, old[value], new[value])
-
-
-def _special(key: str, area: Area) -> Area:
-    if key == ITEMS:
-        return "item"
-    if key == MODES:
-        return "elicitation mode"
-    return "decision" if key in DISCRIMINATORS else area
+            yield Change(protocol, area, "changed", key, value, old[value], new[value])
 
 
 def _fields(
@@ -170,10 +164,10 @@ def _fields(
     before = {f.wire: _field(f, both[0]) for f in old.fields}
     after = {f.wire: _field(f, both[1]) for f in new.fields}
     for wire in sorted(before.keys() | after.keys()):
-        was, now = before.get(wire), after.get(wire)
-        if was is None:
-            yield Change(protocol, "field", "added", key, wire, after=now or "")
-        elif now is None:
+        was, now = before.get(wire, ""), after.get(wire, "")
+        if not was:
+            yield Change(protocol, "field", "added", key, wire, after=now)
+        elif not now:
             yield Change(protocol, "field", "removed", key, wire, before=was)
         elif was != now:
             yield Change(protocol, "field", "changed", key, wire, was, now)
@@ -185,7 +179,7 @@ def _field(field: FieldDef, protocol: Protocol) -> str:
 
 
 def _type(node: Node, protocol: Protocol) -> str:
-    """A node as text; an alias of a plain value reads as that value, so that only it counts."""
+    """Return a node as text, with the value of an alias in the place of the alias."""
     if "$ref" in node:
         target = protocol.definitions.get(node["$ref"])
         if isinstance(target, AliasDef):
@@ -200,7 +194,7 @@ def _type(node: Node, protocol: Protocol) -> str:
     return python_type(node)
 
 
-def _what(definition: Definition, protocol: Protocol) -> str:
+def _kind(definition: Definition, protocol: Protocol) -> str:
     match definition:
         case AliasDef():
             return _type(definition.node, protocol)
@@ -215,14 +209,8 @@ def _what(definition: Definition, protocol: Protocol) -> str:
 # --- stable or not -------------------------------------------------------------------------------
 
 
-def _marked(changes: Iterator[Change], old: Protocol, new: Protocol) -> Iterator[Change]:
-    """The changes, each told whether the stable schema has what it is about."""
-    for change in changes:
-        stable = old if change.kind == "removed" else new
-        yield replace(change, experimental=not _has(stable, change))
-
-
 def _has(stable: Protocol, change: Change) -> bool:
+    """Return whether the stable schema has the method, type, field, value or member."""
     if change.owner in stable.methods:
         return change.name in {m.wire for m in stable.methods[change.owner]}
     definition = stable.definitions.get(change.owner or change.name)

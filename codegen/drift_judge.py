@@ -1,13 +1,13 @@
-"""PURE: what each change means for this project, and whether somebody has to decide something.
+"""PURE: judge what each change means for this project, and whether it needs a decision.
 
-A change needs a decision where a total table lacks a row, a closed match lacks an arm, or
-handwritten code uses what is gone or otherwise now. Everything else is compatible: unknown fields,
-values and members are kept by the models.
+A change needs a decision if a total table lacks a row, if a closed match lacks an arm, or if
+handwritten code uses something that was removed or changed. Every other change is compatible,
+because the models keep unknown fields, values and members.
 """
 
 from __future__ import annotations
 
-from codegen.arms import Lack, closed_sets, lacking
+from codegen.arms import MissingArm, closed_sets, lacking
 from codegen.bundles import ACP_SCHEMAS
 from codegen.drift_compare import compare
 from codegen.drift_model import Change, Judged, Report, SchemaSet, Verdict
@@ -20,12 +20,12 @@ YES, NO = Verdict.DECISION, Verdict.COMPATIBLE
 
 
 def drift(old: SchemaSet, new: SchemaSet, ours: Ours) -> Report:
-    """The report; changes that need a decision first within each area."""
-    lacks = lacking(list(ours.files), closed_sets(dict(new.protocols)))
+    """Return the report on all changes from ``old`` to ``new``."""
+    arms = lacking(list(ours.files), closed_sets(dict(new.protocols)))
     judged = [
         Judged(change, NO, "older versions still send it, so it stays")
         if _stays(change, new.readable)
-        else judge(change, ours, lacks)
+        else judge(change, ours, arms)
         for change in compare(old, new)
     ]
     if new.problem:
@@ -35,7 +35,7 @@ def drift(old: SchemaSet, new: SchemaSet, ours: Ours) -> Report:
 
 
 def _stays(change: Change, readable: Protocol | None) -> bool:
-    """Return whether what is gone is generated all the same, for Codex versions that have it."""
+    """Return whether a removed part is still generated, because older Codex versions have it."""
     if readable is None or change.protocol != "codex" or change.kind != "removed":
         return False
     if change.area == "type":
@@ -43,7 +43,7 @@ def _stays(change: Change, readable: Protocol | None) -> bool:
     if change.owner in readable.methods:
         return change.name in {method.wire for method in readable.methods[change.owner]}
     if change.owner in sent(readable):
-        return False  # the new version may not take it any more
+        return False  # the new version may not accept it any more
     owner = readable.definitions.get(change.owner)
     if isinstance(owner, EnumDef):
         return change.name in map(str, owner.values)
@@ -52,8 +52,8 @@ def _stays(change: Change, readable: Protocol | None) -> bool:
     return False
 
 
-def judge(change: Change, ours: Ours, lacks: list[Lack]) -> Judged:
-    """What one change means."""
+def judge(change: Change, ours: Ours, arms: list[MissingArm]) -> Judged:
+    """Judge one change. ``arms`` are missing in closed matches."""
     match change.area:
         case "server request":
             return _server_request(change, ours)
@@ -62,13 +62,13 @@ def judge(change: Change, ours: Ours, lacks: list[Lack]) -> Judged:
         case "request" | "notification":
             return _method(change, ours)
         case "item":
-            return _item(change, ours, lacks)
+            return _item(change, ours, arms)
         case "elicitation mode" | "decision":
             return _discriminator(change, ours)
         case "field":
             return _field(change, ours)
         case "value" | "member":
-            return _value(change, ours, lacks)
+            return _value(change, ours, arms)
         case _:
             return _type(change, ours)
 
@@ -82,11 +82,13 @@ def _server_request(change: Change, ours: Ours) -> Judged:
             return Judged(change, YES, f"routed as {row}, but has no negative reply")
         return Judged(change, NO, f"routed as {row}")
     if change.kind == "removed":
-        if row is None:
-            return Judged(change, NO, "no table has it")
-        return Judged(change, YES, "its route and its refusal are superfluous")
+        return _removed(change, row, "its route and its refusal are superfluous")
     route = "UNROUTED" if row is None else f"routed as {row}"
     return Judged(change, YES, f"{route}; its shape is another")
+
+
+def _removed(change: Change, row: str | None, meaning: str) -> Judged:
+    return Judged(change, NO, "no table has it") if row is None else Judged(change, YES, meaning)
 
 
 def _notification(change: Change, ours: Ours) -> Judged:
@@ -94,11 +96,7 @@ def _notification(change: Change, ours: Ours) -> Judged:
         return Judged(change, NO, "a typed call of the client")
     row = ours.notifications.get(change.name)
     if change.kind == "removed":
-        return (
-            Judged(change, NO, "no table has it")
-            if row is None
-            else Judged(change, YES, "its row is superfluous")
-        )
+        return _removed(change, row, "its row is superfluous")
     if row is None:
         return Judged(change, YES, "unmapped: it needs a row")
     return Judged(change, NO if change.kind == "added" else YES, row)
@@ -115,26 +113,21 @@ def _method(change: Change, ours: Ours) -> Judged:
     if change.kind == "added":
         return Judged(change, NO, f"a new typed call, {call}")
     places = ours.mentioned(change.protocol, {call, change.name})
-    if change.kind == "changed" and _but_experimental(change.before) == _but_experimental(
-        change.after
-    ):
+    before, after = (text.removesuffix(" (experimental)") for text in (change.before, change.after))
+    if change.kind == "changed" and before == after:
         return Judged(change, NO, "only how stable it is has changed")
     if places:
         return Judged(change, YES, "handwritten code uses it", places)
     return Judged(change, NO, f"only the typed call {call} changes")
 
 
-def _but_experimental(signature: str) -> str:
-    return signature.removesuffix(" (experimental)")
-
-
-def _item(change: Change, ours: Ours, lacks: list[Lack]) -> Judged:
+def _item(change: Change, ours: Ours, arms: list[MissingArm]) -> Judged:
     if change.kind == "removed":
         places = ours.uses.get((change.protocol, change.before), ())
         return Judged(change, YES if places else NO, "", places)
-    missing = _lacking(change, lacks)
-    if missing:
-        return Judged(change, YES, "unmapped: matches lack it", missing)
+    matches = _matches_without(change, arms)
+    if matches:
+        return Judged(change, YES, "unmapped: matches lack it", matches)
     new = [cls for cls in change.after.split(", ") if cls not in change.before.split(", ")]
     if all(cls in ours.mapped for cls in new):
         found = {p: None for cls in new for p in ours.uses.get((change.protocol, cls), ())}
@@ -145,11 +138,7 @@ def _item(change: Change, ours: Ours, lacks: list[Lack]) -> Judged:
 def _discriminator(change: Change, ours: Ours) -> Judged:
     row = ours.discriminators[change.owner].get(change.name)
     if change.kind == "removed":
-        return (
-            Judged(change, NO, "no table has it")
-            if row is None
-            else Judged(change, YES, "its row in DISCRIMINATORS is superfluous")
-        )
+        return _removed(change, row, "its row in DISCRIMINATORS is superfluous")
     if row is None:
         return Judged(change, YES, "undecided: it needs a row in DISCRIMINATORS")
     if change.kind == "changed":
@@ -157,13 +146,13 @@ def _discriminator(change: Change, ours: Ours) -> Judged:
     return Judged(change, NO, f"decided: {row}")
 
 
-def _value(change: Change, ours: Ours, lacks: list[Lack]) -> Judged:
-    missing = _lacking(change, lacks)
-    if missing:
-        return Judged(change, YES, "closed matches lack it", missing)
+def _value(change: Change, ours: Ours, arms: list[MissingArm]) -> Judged:
+    matches = _matches_without(change, arms)
+    if matches:
+        return Judged(change, YES, "closed matches lack it", matches)
     if change.kind != "removed":
         return Judged(change, NO, "", ours.public.get((change.protocol, change.owner), ()))
-    cls = change.before
+    cls = change.before  # of a union's member; empty for a value of an enum
     places = (
         ours.uses.get((change.protocol, cls), ())
         if cls
@@ -174,12 +163,13 @@ def _value(change: Change, ours: Ours, lacks: list[Lack]) -> Judged:
     return Judged(change, NO)
 
 
-def _lacking(change: Change, lacks: list[Lack]) -> tuple[str, ...]:
-    wanted = {change.name, *change.after.split(", ")}
+def _matches_without(change: Change, arms: list[MissingArm]) -> tuple[str, ...]:
+    """Return the places of the closed matches that have no arm for the changed value."""
+    values = {change.name, *change.after.split(", ")}
     return tuple(
-        f"{lack.path}:{lack.line}"
-        for lack in lacks
-        if lack.union == change.owner and lack.value in wanted
+        f"{arm.path}:{arm.line}"
+        for arm in arms
+        if arm.union == change.owner and arm.value in values
     )
 
 
@@ -200,8 +190,10 @@ def _field(change: Change, ours: Ours) -> Judged:
             return Judged(change, NO, "", shown)
         if change.flow == "received":
             return Judged(change, NO, "older versions do not send it", shown)
-        what = "handwritten code makes this type and must set it"
-        return Judged(change, YES if used else NO, what if used else "", (*used, *shown))
+        if used:
+            meaning = "handwritten code makes this type and must set it"
+            return Judged(change, YES, meaning, (*used, *shown))
+        return Judged(change, NO, "", shown)
     places = ours.mentioned(change.protocol, {snake(change.name), change.name})
     if _is_harmless(change) or not places:
         return Judged(change, NO, "", shown)
@@ -209,7 +201,7 @@ def _field(change: Change, ours: Ours) -> Judged:
 
 
 def _is_harmless(change: Change) -> bool:
-    """Only the need has changed, and to the better for who has to do with it."""
+    """Return whether a field that is sent became optional, or a received field became required."""
     old_need, _, old_type = change.before.partition(" ")
     new_need, _, new_type = change.after.partition(" ")
     if change.kind != "changed" or old_type != new_type:

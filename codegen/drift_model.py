@@ -1,4 +1,4 @@
-"""What a drift report is made of: plain values, no logic but the exit code."""
+"""Define the plain values of a drift report, which tells what differs between two schema sets."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ Area: TypeAlias = Literal[
     "member",
     "generator",
 ]
-"""In the order of a report. ``request`` and ``notification`` are methods of either protocol."""
+"""``request`` and ``notification`` are methods of either protocol."""
 
 Flow: TypeAlias = Literal["", "sent", "received", "both"]
-"""How a type travels, seen from the adapter: to Codex or the editor, or from them."""
+"""Whether the adapter sends a type to Codex or the editor, or receives it from them."""
 
 
 class Verdict(IntEnum):
-    """What a change asks of us; the value is the exit code."""
+    """The work that a change needs; the value is the exit code."""
 
     NOTHING = 0
     COMPATIBLE = 3
@@ -39,31 +39,31 @@ class Verdict(IntEnum):
 
 @dataclass(frozen=True)
 class Change:
-    """One thing that is in one schema set and not, or otherwise, in the other."""
+    """One difference between two schema sets."""
 
     protocol: str
     """``codex``, or a version of ACP: ``v1``, ``v2``."""
     area: Area
     kind: Kind
     owner: str
-    """The direction of a method, the type of a field, value or member; empty for a type."""
+    """The direction of a method, or the type that has the field, value or member; else empty."""
     name: str
     before: str = ""
     after: str = ""
     flow: Flow = ""
     experimental: bool = False
-    """Whether the stable bundle, or stable ACP, does not have it."""
+    """Whether the stable bundle, or stable ACP, lacks what has changed."""
 
 
 @dataclass(frozen=True)
 class Judged:
-    """A change, and what it means for this project."""
+    """A change and its meaning for this project."""
 
     change: Change
     verdict: Verdict
     meaning: str = ""
     places: tuple[str, ...] = ()
-    """Files and public names that it touches."""
+    """Files and public names that the change touches."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ class Report:
 
     @property
     def verdict(self) -> Verdict:
-        """The gravest of all changes; its value is the exit code."""
+        """The gravest verdict of all changes."""
         return max((j.verdict for j in self.judged), default=Verdict.NOTHING)
 
 
@@ -90,6 +90,6 @@ class SchemaSet:
     stable: tuple[tuple[str, Protocol], ...]
     """The same protocols without their experimental parts."""
     problem: str = ""
-    """Why the generator would stop at it; empty if it would not."""
+    """Why the generator would stop at these schemas; empty if it would not."""
     readable: Protocol | None = None
-    """Codex as it is generated, with what older versions still send; None: as it is."""
+    """Codex's protocol extended by `codegen.older`; None without older versions."""

@@ -1,4 +1,4 @@
-"""What this project has decided and uses, as the source says now: the tables, types and words."""
+"""Read from the source what this project has decided and which parts of the schemas it uses."""
 
 from __future__ import annotations
 
@@ -33,34 +33,37 @@ class Ours:
     """The decisions and the uses of one source tree."""
 
     routes: Mapping[str, str]
-    """Server request → what it can be, in words."""
+    """Server request → its routes and their reason, for a person."""
     refusals: Mapping[str, str]
+    """Server request → source of its refusal."""
     notifications: Mapping[str, str]
-    """Notification → what becomes of it, in words."""
+    """Notification → how it is handled, for a person."""
     discriminators: Mapping[str, Mapping[str, str]]
-    """Definition → value → what becomes of it."""
+    """Definition → value → its routes and their reason, for a person."""
     acp_rows: frozenset[Key]
-    """(version, stable method) of ACP that every handler table has."""
+    """(version, stable method) of ACP that every table of handlers has."""
     mapped: frozenset[str]
     """Generated names that the mapping uses."""
     uses: Mapping[Key, tuple[str, ...]]
+    """Generated name → the files that use it."""
     public: Mapping[Key, tuple[str, ...]]
+    """Generated name → the public functions and fields that show it."""
     files: tuple[SourceFile, ...]
 
     def mentioned(self, protocol: str, words: set[str]) -> tuple[str, ...]:
-        """The files that use the protocol and have one of the words."""
+        """Return the files that use the protocol and have one of the words."""
         return tuple(f.path for f in self.files if protocol in f.protocols and f.words & words)
 
 
 def read_ours(root: Path, protocols: Mapping[str, Protocol]) -> Ours:
     """Read the source below ``root``; of ACP the tables of the versions in ``protocols``."""
     files = read_sources(root)
-    found = uses(files)
-    acp = {version: found for version, found in protocols.items() if version in ACP_SCHEMAS}
+    used = uses(files)
+    acp = {version: p for version, p in protocols.items() if version in ACP_SCHEMAS}
     tables = acp_tables(files, acp)
-    lacked = {(v, key) for v, table, rows in tables for key in table.keys - rows.lines.keys()}
-    directions = {direction for rows in ACP_TABLES.values() for direction in rows}
-    whole = {(v, method) for v, p in acp.items() for method in stable_methods(p, directions)}
+    missing = {(v, key) for v, table, rows in tables for key in table.keys - rows.lines.keys()}
+    directions = {direction for of_table in ACP_TABLES.values() for direction in of_table}
+    stable = {(v, method) for v, p in acp.items() for method in stable_methods(p, directions)}
     return Ours(
         routes=_in_words(_rows(root, ROUTES, ROUTE_TABLE)),
         refusals=_rows(root, REFUSALS, "REFUSALS"),
@@ -69,13 +72,13 @@ def read_ours(root: Path, protocols: Mapping[str, Protocol]) -> Ours:
             key: _in_words(_rows(root, ROUTES, "DISCRIMINATORS", name))
             for key, (name, _) in DISCRIMINATORS.items()
         },
-        acp_rows=frozenset(whole - lacked),
+        acp_rows=frozenset(stable - missing),
         mapped=frozenset(
             name
-            for (protocol, name), paths in found.items()
+            for (protocol, name), paths in used.items()
             if protocol == "codex" and any(p.startswith(f"{SRC}/mapping/") for p in paths)
         ),
-        uses=found,
+        uses=used,
         public=public_signatures(files),
         files=tuple(files),
     )
@@ -90,19 +93,18 @@ def _in_words(rows: Mapping[str, str]) -> dict[str, str]:
 
 
 def _notifications(root: Path) -> dict[str, str]:
-    """Each row in words: ``Ignored`` gives its reason, also through a name of the module."""
-    reasons: dict[str, str] = {}
+    """Return how each notification is handled: ignored with a reason, or mapped by a function."""
+    constants: dict[str, ast.expr] = {}
     for node in ast.parse((root / NOTIFICATIONS).read_text()).body:
         if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
-            reasons[node.targets[0].id] = ast.unparse(node.value)
+            constants[node.targets[0].id] = node.value
     found = {}
     for method, row in _rows(root, NOTIFICATIONS, "NOTIFICATION_HANDLERS").items():
-        text = reasons.get(row, row)
-        call = ast.parse(text, mode="eval").body
+        call = constants.get(row) or ast.parse(row, mode="eval").body
         if isinstance(call, ast.Call) and ast.unparse(call.func) == "Ignored" and call.args:
             reason = call.args[0]
-            said = str(reason.value) if isinstance(reason, ast.Constant) else ast.unparse(reason)
-            found[method] = f"ignored: {said}"
+            text = str(reason.value) if isinstance(reason, ast.Constant) else ast.unparse(reason)
+            found[method] = f"ignored: {text}"
         else:
             found[method] = f"mapped by {row}"
     return found

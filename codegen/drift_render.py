@@ -1,4 +1,4 @@
-"""A drift report as text for the terminal, as Markdown for the changelog, and as JSON."""
+"""Render a drift report as text for the terminal, as Markdown for the changelog, or as JSON."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import json
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from pathlib import Path
-from typing import get_args
 
-from codegen.drift_model import Area, Judged, Report, Verdict
+from codegen.drift_model import Judged, Report, Verdict
 
 _PRODUCTS = {"codex": "Codex app-server", "acp": "ACP"}
-_LINE_EACH = ("server request", "notification", "item", "elicitation mode", "decision", "request")
+_SECTIONS = ("server request", "notification", "item", "elicitation mode", "decision", "request")
+"""Areas with a line for each change; types, fields, values and members are listed by type."""
 _SIGNS = {"added": "+", "removed": "-", "changed": "~"}
 _VERDICTS = {
     Verdict.NOTHING: "Nothing new.",
@@ -26,18 +26,18 @@ Reports on the changes upstream, newest first, by `python -m codegen.drift OLD N
 
 
 def terminal(report: Report) -> str:
-    """Plain lines, what needs a decision first."""
+    """Return plain lines; changes that need a decision come first."""
     return "\n".join([heading(report), *_body(report, str, "")]) + "\n"
 
 
 def markdown(report: Report) -> str:
-    """A section for the changelog; its first line is `heading` as a title."""
+    """Return a section for the changelog, with `heading` as its title."""
     title = f"## {heading(report)}"
     return "\n".join([title, "", *_body(report, lambda name: f"`{name}`", "### ")]) + "\n"
 
 
 def write_report(path: Path, report: Report) -> None:
-    """Put the report on top of the changelog, in place of an older one of the same step."""
+    """Put the report on top of the changelog, and remove an earlier one with the same heading."""
     text = path.read_text() if path.exists() else _CHANGELOG
     head, *sections = text.split("\n## ")
     title = heading(report)
@@ -47,7 +47,7 @@ def write_report(path: Path, report: Report) -> None:
 
 
 def as_json(report: Report) -> str:
-    """The whole value, with its exit code."""
+    """Return the whole report as JSON, with its exit code."""
     body = {
         "old": dict(report.old),
         "new": dict(report.new),
@@ -64,7 +64,7 @@ def as_json(report: Report) -> str:
 
 
 def heading(report: Report) -> str:
-    """``Codex app-server 0.163.0 → 0.169.0``, for each product whose version is known twice."""
+    """Return ``Codex app-server 0.163.0 → 0.169.0``, for each product that both sets have."""
     old = dict(report.old)
     return ", ".join(
         f"{_PRODUCTS.get(name, name)} {old[name]} → {version}"
@@ -76,17 +76,18 @@ def heading(report: Report) -> str:
 
 
 def _body(report: Report, code: Callable[[str], str], title: str) -> Iterator[str]:
-    open_ones = [j for j in report.judged if j.verdict is Verdict.DECISION]
-    counted = f"{len(report.judged)} changes, {len(open_ones)} of them need a decision"
-    yield f"{_VERDICTS[report.verdict]} {counted}." if report.judged else _VERDICTS[report.verdict]
-    if open_ones:
+    """Yield the lines. ``code`` marks a name as code; ``title`` stands before a section's title."""
+    undecided = [j for j in report.judged if j.verdict is Verdict.DECISION]
+    counts = f"{len(report.judged)} changes, {len(undecided)} of them need a decision"
+    yield f"{_VERDICTS[report.verdict]} {counts}." if report.judged else _VERDICTS[report.verdict]
+    if undecided:
         yield from ("", f"{title}To be decided", "")
-        yield from (_line(j, code, with_area=True) for j in open_ones)
-    for area in get_args(Area):
-        here = [j for j in report.judged if j.change.area == area]
-        if area in _LINE_EACH and here:
+        yield from (_line(j, code, with_area=True) for j in undecided)
+    for area in _SECTIONS:
+        of_area = [j for j in report.judged if j.change.area == area]
+        if of_area:
             yield from ("", f"{title}{area.capitalize()}s", "")
-            yield from (_line(j, code, with_area=False) for j in here)
+            yield from (_line(j, code, with_area=False) for j in of_area)
     yield from _types(report, code, title)
 
 
@@ -115,7 +116,7 @@ def _places(judged: Judged, code: Callable[[str], str]) -> str:
 
 
 def _types(report: Report, code: Callable[[str], str], title: str) -> Iterator[str]:
-    """One line for each type that changed, then the new ones and those that are gone."""
+    """Yield a line for each changed type, then one for the new types and one for the removed."""
     types = [j for j in report.judged if j.change.area == "type"]
     inner = [j for j in report.judged if j.change.area in ("field", "value", "member")]
     if not types and not inner:
@@ -128,8 +129,8 @@ def _types(report: Report, code: Callable[[str], str], title: str) -> Iterator[s
         where = "" if protocol == "codex" else f" of {protocol}"
         flow = group[0].change.flow or "unused"
         places = tuple(dict.fromkeys(p for j in group for p in j.places if not p.endswith(".py")))
-        seen = f", in the signature of {', '.join(map(code, places[:3]))}" if places else ""
-        yield f"- {code(owner)}{where}, {flow}{seen}: {'; '.join(_part(j, code) for j in group)}"
+        shown = f", in the signature of {', '.join(map(code, places[:3]))}" if places else ""
+        yield f"- {code(owner)}{where}, {flow}{shown}: {'; '.join(_part(j, code) for j in group)}"
     yield from (_line(j, code, with_area=False) for j in types if j.change.kind == "changed")
     for kind, word in (("added", "New"), ("removed", "Gone")):
         names = [code(j.change.name) for j in types if j.change.kind == kind]
@@ -141,6 +142,5 @@ def _part(judged: Judged, code: Callable[[str], str]) -> str:
     change = judged.change
     text = f"{_SIGNS[change.kind]} {code(change.name)}"
     if change.area == "field" or change.kind == "changed":
-        ways = [w for w in (change.before, change.after) if w]
-        text += f" {' → '.join(code(w) for w in ways)}"
+        text += f" {' → '.join(map(code, filter(None, (change.before, change.after))))}"
     return f"{text} (experimental)" if change.experimental else text

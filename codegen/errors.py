@@ -1,4 +1,4 @@
-"""What can go wrong while generating; every one stops the run with a message that says the cure."""
+"""Define the errors of the generator; each stops the run with a message that names the cure."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ class PinMismatch(CodegenError):
 
 
 class NameCollision(CodegenError):
-    """Two definitions would get one class name, or a name is too long or an ordinal."""
+    """Two definitions would get one class name, or a name is too long or ends in an ordinal."""
 
 
 class UnusedOverride(CodegenError):
-    """An override no longer matches anything in the schema."""
+    """An override matches nothing in the schema."""
 
 
 class BrokenSchema(CodegenError):
-    """A schema file is cut off, is no JSON, or lacks something that it refers to."""
+    """A schema file is cut off, is no JSON, or refers to a definition that it lacks."""
 
 
 class FetchFailed(CodegenError):
-    """A package could not be fetched, is not what its registry says, or its binary did not run."""
+    """A package could not be fetched, has another hash than in its registry, or does not run."""

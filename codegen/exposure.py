@@ -1,7 +1,7 @@
-"""Which generated types handwritten code uses, and which its public signatures show.
+"""Find the generated types that handwritten code uses, and those that public signatures show.
 
-Reads ``src`` as syntax, without importing it. A use is an import of a name from the generated
-models, or ``models.NAME``; words are the attributes and texts of the files that use a protocol.
+Reads ``src`` as syntax, without importing it. A use is an import of a generated name, or
+``models.NAME``.
 """
 
 from __future__ import annotations
@@ -15,19 +15,18 @@ from pathlib import Path
 
 SRC = "src/codex_acp"
 PUBLIC_PACKAGES = ("codex", "acp", "testing")
-"""Besides ``errors``, which shows no generated type: the stable API."""
+"""The packages of the stable API that can show generated types."""
 
 _OTHER_MODULES = (
     ".calls", ".handlers", ".handler_registration", ".methods", ".version", ".discriminators",
 )  # fmt: skip
-"""Generated modules whose names are not those of definitions and methods."""
+"""Generated modules with other names than those of definitions and methods."""
 
 _GENERATED = re.compile(r"_generated|codex_acp\.(?:acp|codex) import|\.(?:types|unstable|v2)\b")
-"""Words without which a file imports nothing generated."""
+"""Text that every file has which imports a generated name."""
 
 _PACKAGES = ("models", "notifications", "server_requests", "types", "unstable", "v2")
-"""Modules that are imported themselves, for ``models.NAME``."""
-
+"""Modules that files import as a whole, to write ``models.NAME``."""
 
 _CODEX_JSON = (f"{SRC}/codex/", f"{SRC}/mapping/")
 """Folders whose modules also handle Codex's messages as plain JSON."""
@@ -42,9 +41,9 @@ class SourceFile:
     names: dict[str, tuple[str, str]] = field(default_factory=dict)
     """Name in this file → (``codex``, ``v1`` or ``v2``; generated name)."""
     packages: dict[str, str] = field(default_factory=dict)
-    """Name in this file of a generated module (``models``) → its protocol."""
+    """Name in this file of a generated module (``models``) → the module's protocol."""
     lines: dict[str, int] = field(default_factory=dict)
-    """Name in this file → the line that imports it, for names that stand for types."""
+    """Name of a generated type in this file → the line that imports the type."""
 
     @cached_property
     def tree(self) -> ast.Module:
@@ -58,7 +57,7 @@ class SourceFile:
 
     @cached_property
     def words(self) -> frozenset[str]:
-        """Every attribute, keyword and text of the file."""
+        """Every attribute, keyword and string of the file."""
         found: set[str] = set()
         for node in self.nodes:
             if isinstance(node, ast.Attribute):
@@ -70,7 +69,7 @@ class SourceFile:
         return frozenset(found)
 
     def generated(self, node: ast.expr) -> tuple[str, str] | None:
-        """(protocol, name) of an expression that is a generated name; else None."""
+        """Return (protocol, name) of an expression that is a generated name; else None."""
         if isinstance(node, ast.Name):
             return self.names.get(node.id)
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
@@ -86,13 +85,12 @@ class SourceFile:
 
 
 def read_sources(root: Path) -> list[SourceFile]:
-    """Every handwritten file of ``src``, in order of their paths."""
-    files = []
-    for path in sorted((root / SRC).rglob("*.py")):
-        if "_generated" in path.parts:
-            continue
-        files.append(_parsed(path.relative_to(root).as_posix(), path.read_text()))
-    return files
+    """Read every handwritten file of ``src``, in the order of the paths."""
+    return [
+        _parsed(path.relative_to(root).as_posix(), path.read_text())
+        for path in sorted((root / SRC).rglob("*.py"))
+        if "_generated" not in path.parts
+    ]
 
 
 @lru_cache(maxsize=2048)
@@ -100,11 +98,11 @@ def _parsed(path: str, text: str) -> SourceFile:
     source = SourceFile(path, text)
     for node in source.nodes if _GENERATED.search(text) else ():
         if isinstance(node, ast.ImportFrom) and node.module:
-            _imported(source, node.module, node)
+            _add_imports(source, node.module, node)
     return source
 
 
-def _imported(source: SourceFile, module: str, node: ast.ImportFrom) -> None:
+def _add_imports(source: SourceFile, module: str, node: ast.ImportFrom) -> None:
     protocol = _protocol_of(module)
     for alias in node.names:
         name = alias.asname or alias.name
@@ -118,7 +116,7 @@ def _imported(source: SourceFile, module: str, node: ast.ImportFrom) -> None:
 
 
 def _protocol_of(module: str) -> str | None:
-    """Whose generated names a module has; None if it has none."""
+    """Return the protocol whose generated names a module has; None if it has none."""
     if module.startswith(("codex_acp.codex.", "codex_acp.acp.")):
         rest = module.split(".")[2:]
         if rest[0] not in ("_generated", "types", "unstable", "v2"):
@@ -130,21 +128,21 @@ def _protocol_of(module: str) -> str | None:
 
 
 def uses(files: list[SourceFile]) -> dict[tuple[str, str], tuple[str, ...]]:
-    """(protocol, generated name) → the files that use it."""
+    """Return (protocol, generated name) → the files that use the name."""
     found: dict[tuple[str, str], set[str]] = {}
     for file in files:
         for key in file.names.values():
             found.setdefault(key, set()).add(file.path)
         for node in file.nodes if file.packages else ():
             if isinstance(node, ast.Attribute):
-                at = file.generated(node)
-                if at is not None:
-                    found.setdefault(at, set()).add(file.path)
+                used = file.generated(node)
+                if used is not None:
+                    found.setdefault(used, set()).add(file.path)
     return {key: tuple(sorted(paths)) for key, paths in found.items()}
 
 
 def public_signatures(files: list[SourceFile]) -> dict[tuple[str, str], tuple[str, ...]]:
-    """(protocol, generated name) → the public functions and fields whose annotations show it."""
+    """Return (protocol, generated name) → public functions and fields annotated with the name."""
     found: dict[tuple[str, str], set[str]] = {}
     for file in files:
         parts = Path(file.path).relative_to(SRC).with_suffix("").parts
@@ -159,7 +157,7 @@ def public_signatures(files: list[SourceFile]) -> dict[tuple[str, str], tuple[st
 
 
 def _annotations(node: ast.Module | ast.ClassDef, where: str) -> Iterator[tuple[str, ast.expr]]:
-    """(place, annotation) of every public signature and attribute of a module or class."""
+    """Yield (place, annotation) of every public signature and attribute of a module or class."""
     for child in node.body:
         if isinstance(child, ast.ClassDef) and not child.name.startswith("_"):
             yield from _annotations(child, f"{where}.{child.name}")

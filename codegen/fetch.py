@@ -1,7 +1,7 @@
-"""Packages of upstream, fetched by name with the ordinary clients as they are configured here.
+"""Fetch the packages of Codex and ACP by name, with pip and npm as they are configured here.
 
-Codex is a wheel of PyPI where that has the version, else the package of this machine's platform
-on npm; ACP's schemas are in its npm package. What comes is checked against what its registry says.
+Codex is a wheel on PyPI if PyPI has the version, else the package of this machine's platform on
+npm; ACP's schemas are in an npm package. Each archive is checked against its registry's hash.
 """
 
 from __future__ import annotations
@@ -35,24 +35,24 @@ CODEX_COMMAND = (
 _FETCH_SECONDS = 1800.0
 _RUN_SECONDS = 120.0
 _PROGRAMS = ("bin", "codex-path", "codex-resources")
-"""Folders of a package whose files are programs; a wheel does not keep that they are."""
+"""Folders of a package whose files are programs; unpacking a wheel loses their executable bit."""
 _MACHINES = {"x86_64": "x64", "amd64": "x64", "aarch64": "arm64", "arm64": "arm64"}
 
 
 @dataclass(frozen=True)
 class Fetched:
-    """One archive that was fetched and is what its registry says."""
+    """One archive that was fetched and has its registry's hash."""
 
     package: str
     """``pypi:NAME`` or ``npm:NAME``."""
     version: str
     archive: Path
     integrity: str
-    """As npm writes it: the name of the hash, a hyphen, and the hash in base64."""
+    """In npm's form: the name of the hash, a hyphen, and the hash in base64."""
 
 
 def fetch_codex(version: str, folder: Path, progress: Progress) -> Fetched:
-    """The archive with the Codex binary: from PyPI, else from npm. Raises FetchFailed."""
+    """Fetch the archive with the Codex binary, from PyPI, else from npm. Raises FetchFailed."""
     try:
         return _wheel(version, folder, progress)
     except FetchFailed as on_pypi:
@@ -66,12 +66,12 @@ def fetch_codex(version: str, folder: Path, progress: Progress) -> Fetched:
 
 
 def fetch_acp(version: str, folder: Path, progress: Progress) -> Fetched:
-    """The archive with ACP's schemas. Raises FetchFailed."""
+    """Fetch the archive with ACP's schemas. Raises FetchFailed."""
     return _npm(ACP_NPM, version, f"{ACP_NPM}@{version}", folder, progress)
 
 
 def npm_platform() -> str:
-    """How npm's packages of Codex call this machine, such as ``linux-x64``."""
+    """Return the name of this machine in npm's packages of Codex, such as ``linux-x64``."""
     machine = platform.machine().lower()
     return f"{sys.platform}-{_MACHINES.get(machine, machine)}"
 
@@ -81,9 +81,9 @@ def _wheel(version: str, folder: Path, progress: Progress) -> Fetched:
     target.mkdir(parents=True)
     command = ["pip", "download", "--quiet", "--no-deps", "--only-binary", ":all:"]
     command += ["--dest", str(target), f"{CODEX_WHEEL}=={version}"]
-    env = {**os.environ, "TMPDIR": str(folder)}  # so that its growth can be shown
+    env = {**os.environ, "TMPDIR": str(folder)}  # pip downloads to it: the progress shows its size
     with progress.step(f"{CODEX_WHEEL} {version} from PyPI", "not there"):
-        # pip itself compares the file with the hash that the index gives.
+        # pip itself compares the file with the hash of the index.
         run(command, progress, timeout=_FETCH_SECONDS, env=env, growing=folder)
         archive = _the_only(target, "*.whl")
     digest = base64.b64encode(hashlib.sha256(archive.read_bytes()).digest()).decode()
@@ -91,7 +91,7 @@ def _wheel(version: str, folder: Path, progress: Progress) -> Fetched:
 
 
 def _platform_spec(version: str, progress: Progress) -> str:
-    """The package of this platform, as npm's own package names it."""
+    """Return name and version of this platform's package, which the main package lists."""
     key = f"{CODEX_NPM}-{npm_platform()}"
     with progress.step(f"which package of {CODEX_NPM} {version} is for {npm_platform()}"):
         found = _npm_view(f"{CODEX_NPM}@{version}", "optionalDependencies", progress)
@@ -133,11 +133,11 @@ def _the_only(folder: Path, pattern: str) -> Path:
     return found[0]
 
 
-# --- out of the archives -------------------------------------------------------------------------
+# --- reading the archives ------------------------------------------------------------------------
 
 
 def codex_bundles(fetched: Fetched, folder: Path, progress: Progress) -> dict[str, bytes]:
-    """Path below ``schema/`` → bytes of the two bundles that the binary writes."""
+    """Let the binary write its two bundles; return their paths below ``schema/`` → bytes."""
     with progress.step("the binary out of its archive"):
         binary = unpack(fetched.archive, folder / "unpacked")
     home = folder / "codex-home"
@@ -166,7 +166,7 @@ def _read(path: Path) -> bytes:
 
 
 def unpack(archive: Path, target: Path) -> Path:
-    """All of a wheel or of npm's archive below ``target``, and where its one binary is."""
+    """Unpack a wheel or an archive of npm below ``target``; return the path of the binary."""
     try:
         if archive.suffix == ".whl":
             with zipfile.ZipFile(archive) as wheel:
@@ -189,7 +189,7 @@ def unpack(archive: Path, target: Path) -> Path:
 
 
 def find_binary(folder: Path) -> Path:
-    """The one file ``…/bin/codex`` of what was unpacked here."""
+    """Return the one file ``…/bin/codex`` below ``folder``. Raises FetchFailed."""
     found = [*folder.rglob("bin/codex"), *folder.rglob("bin/codex.exe")]
     if len(found) != 1:
         msg = f"{folder} has {len(found)} files bin/codex; if it was kept, remove it and try again"
@@ -198,7 +198,7 @@ def find_binary(folder: Path) -> Path:
 
 
 def _check_record(wheel: Path, binary: Path) -> None:
-    """Compare with the hash that the wheel itself gives for the file."""
+    """Compare the binary with its hash in the wheel's RECORD. Raises FetchFailed."""
     record = next(wheel.glob("*.dist-info/RECORD"))
     rows = csv.reader(record.read_text().splitlines())
     name = binary.relative_to(wheel).as_posix()
@@ -209,11 +209,11 @@ def _check_record(wheel: Path, binary: Path) -> None:
 
 
 def acp_schemas(fetched: Fetched) -> dict[str, bytes]:
-    """Path below ``schema/`` → bytes of the schema files of ACP: each version, stable and not."""
+    """Return path below ``schema/`` → bytes of ACP's schema files: two for each version."""
     names = {
-        f"acp/{version}{ours}.json": f"package/schema/{version}/schema{theirs}.json"
+        f"acp/{version}{our_suffix}.json": f"package/schema/{version}/schema{acp_suffix}.json"
         for version in ("v1", "v2")
-        for ours, theirs in (("", ""), ("_unstable", ".unstable"))
+        for our_suffix, acp_suffix in (("", ""), ("_unstable", ".unstable"))
     }
     files: dict[str, bytes] = {}
     try:
@@ -228,7 +228,7 @@ def acp_schemas(fetched: Fetched) -> dict[str, bytes]:
 
 
 def acp_command(version: str) -> str:
-    """How the files of ACP are made, for ``PINNED.json``."""
+    """Return the command that makes the files of ACP, for ``PINNED.json``."""
     return (
         f"npm pack {ACP_NPM}@{version}; "
         "the files are schema.json and schema.unstable.json of package/schema/v1 and v2"

@@ -1,4 +1,4 @@
-"""Every generated core schema is tried on pydantic-core before it is written to the tree."""
+"""Try every generated core schema on pydantic-core, before it is written to the tree."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from codex_acp.wire.lazy import Schema, model_schema
 
 
 def check_schemas(files: dict[str, str]) -> None:
-    """Raise CodegenError naming the definition whose schema pydantic-core refuses."""
+    """Raise CodegenError that names a definition whose schema pydantic-core refuses."""
     trees: dict[PurePosixPath, dict[str, Any]] = {}
     for path, text in files.items():
         folder = PurePosixPath(path).parent
@@ -20,15 +20,17 @@ def check_schemas(files: dict[str, str]) -> None:
             names = trees.setdefault(folder, {"__name__": str(folder)})
             exec(compile(text, path, "exec"), names)
     for folder, found in trees.items():
-        ours = {n: f for n, f in found.items() if getattr(f, "__module__", "") == str(folder)}
+        # Without the functions that the modules import.
+        functions = {n: f for n, f in found.items() if getattr(f, "__module__", "") == str(folder)}
         for unstable in (True, False):
-            tree = _Tree(str(folder), ours, unstable)
-            for name in ours:
+            tree = _Tree(str(folder), functions, unstable)
+            for name in functions:
                 tree(name)
 
 
 class _Tree:
-    """The functions of one tree and their schemas, with an empty class in each model's place."""
+    """The schema functions of one folder. Is the ``ref`` that they take: a call with the name of a
+    definition returns its schema. Each model has an empty class in its place."""
 
     def __init__(self, folder: str, functions: dict[str, Any], unstable: bool) -> None:
         self.unstable = unstable
@@ -39,7 +41,7 @@ class _Tree:
     def __call__(self, name: str) -> Schema:
         if name not in self._schemas:
             try:
-                self._schemas[name] = self._tried(name)
+                self._schemas[name] = self._try(name)
             except CodegenError:
                 raise
             except Exception as error:
@@ -47,7 +49,7 @@ class _Tree:
                 raise CodegenError(msg) from error
         return self._schemas[name]
 
-    def _tried(self, name: str) -> Schema:
+    def _try(self, name: str) -> Schema:
         function = self._functions[name]
         schema: Schema = function(self)
         if function.__annotations__["return"] == "Fields":

@@ -1,4 +1,4 @@
-"""``python -m codegen.fixtures VERSION…``: bundles of Codex versions for the rehearsals.
+"""``python -m codegen.fixtures VERSION…``: pack the schemas of Codex versions for the rehearsals.
 
 Fetches each version as `refresh` does, and writes ``tests/codegen/fixtures/VERSION.json.xz``.
 """
@@ -19,7 +19,7 @@ FIXTURES = ROOT / "tests" / "codegen" / "fixtures"
 
 
 def main() -> int:
-    """0 when all were written, 2 when one could not be made."""
+    """Write the bundles; return 2 if one could not be made."""
     parser = argparse.ArgumentParser(prog="python -m codegen.fixtures", description=__doc__)
     parser.add_argument("versions", nargs="+", metavar="VERSION")
     args = parser.parse_args()

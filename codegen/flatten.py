@@ -1,4 +1,4 @@
-"""Object schemas as plain lists of properties: ``allOf`` merged, nested unions multiplied out."""
+"""Flatten object schemas to lists of properties: merge ``allOf``, multiply nested unions out."""
 
 from __future__ import annotations
 
@@ -10,32 +10,33 @@ from codegen.errors import CodegenError
 Schema = dict[str, Any]
 
 OTHER = "other"
-"""ACP titles the open member of a union so."""
+"""ACP's title of the open member of a union."""
 
 
 @dataclass(frozen=True)
 class Shape:
-    """One concrete object: its properties, which of them are required, and how it is labelled."""
+    """One concrete object type."""
 
     properties: dict[str, Any]
     required: frozenset[str]
     label: str = ""
+    """Titles or tags of the members of nested unions that this shape has chosen."""
     doc: str = ""
 
 
 def ref_name(schema: Any) -> str | None:
-    """The definition that a node refers to, directly or through a single ``allOf``."""
+    """Return the definition that a node refers to, directly or through ``allOf`` with one part."""
     if not isinstance(schema, dict):
         return None
     if "$ref" in schema:
         return str(schema["$ref"]).rsplit("/", 1)[-1]
-    if list(schema.get("allOf", ())) and len(schema["allOf"]) == 1 and "properties" not in schema:
+    if len(schema.get("allOf", ())) == 1 and "properties" not in schema:
         return ref_name(schema["allOf"][0])
     return None
 
 
 def literal_of(schema: Any) -> str | None:
-    """The one string a property may hold, or None."""
+    """Return the string that is the only value of a property; None if there are other values."""
     if not isinstance(schema, dict):
         return None
     if isinstance(schema.get("const"), str):
@@ -47,7 +48,7 @@ def literal_of(schema: Any) -> str | None:
 
 
 def is_other(schema: Schema) -> bool:
-    """Whether a union member stands for values that are not known yet."""
+    """Return whether a union member stands for all unknown values."""
     return schema.get("title") == OTHER and "not" in schema
 
 
@@ -69,13 +70,13 @@ def _merge(left: Shape, right: Shape) -> Shape:
 
 
 def _tag_value(member: Schema) -> str:
-    """What tells a union member without a title from the others."""
+    """Return the first literal of a union member; empty if it has none."""
     found = (literal_of(value) for value in member.get("properties", {}).values())
     return next((value for value in found if value is not None), "")
 
 
 def shapes(schema: Schema, definitions: dict[str, Schema]) -> list[Shape]:
-    """Every concrete object that ``schema`` allows; more than one where it nests a union."""
+    """Return every object type that ``schema`` allows; it allows several if it nests a union."""
     if "$ref" in schema:
         return shapes(definitions[str(ref_name(schema))], definitions)
     found = [

@@ -1,4 +1,4 @@
-"""The generator's own picture of a protocol, between JSON schema and Python.
+"""Define the IR (intermediate representation) of a protocol, between JSON schema and Python.
 
 A definition is a class, a union, an enum or an alias. Nodes inside definitions are normalised
 JSON schema: ``$ref`` to a definition by bare name, scalars, arrays, maps and ``anyOf`` with null;
@@ -25,16 +25,18 @@ class FieldDef:
     default: Any = None
     has_default: bool = False
     lenient: bool = False
-    """A value that does not fit reads as absent (``x-deserialize-default-on-error``)."""
+    """Whether an invalid value reads as absent (``x-deserialize-default-on-error``)."""
     skip_invalid_items: bool = False
+    """Whether invalid items of a list are left out (``x-deserialize-skip-invalid-items``)."""
     null_as_default: bool = False
+    """Whether null reads as the default (``x-deserialize-default-on-null``)."""
     experimental: bool = False
-    """Whether the stable schema lacks it; marked for ACP only."""
+    """Whether the stable schema lacks the field; marked for ACP only."""
 
 
 @dataclass(frozen=True)
 class ClassDef:
-    """An object type; ``tag`` is its literal discriminator, if it has one."""
+    """An object type."""
 
     name: str
     fields: tuple[FieldDef, ...]
@@ -45,10 +47,10 @@ class ClassDef:
 
 @dataclass(frozen=True)
 class UnionDef:
-    """A union. ``kind`` is how a reader tells the members apart.
+    """A union. ``kind`` says how a reader tells the members apart.
 
-    tagged: by the literal under ``tag``; ``default`` is the member without it, if any.
-    keyed: string literals, and objects told apart by their one required key.
+    tagged: by the literal under ``tag``; ``default`` is the member without a tag, if any.
+    keyed: the members are string literals, and objects with one required key each.
     untagged: by trying; the member that fits most fields wins.
     """
 
@@ -58,10 +60,11 @@ class UnionDef:
     """Names of class definitions, or (untagged only) of any definitions."""
     tag: str = ""
     choices: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    """(literal of the tag, or key; names of its members)."""
     default: str = ""
     literals: tuple[str, ...] = ()
     nodes: tuple[Node, ...] = ()
-    """Untagged members that are no named definition: scalars and arrays."""
+    """Untagged members without a name: scalars and arrays."""
     is_open: bool = False
     doc: str = ""
 
@@ -94,9 +97,9 @@ class Method:
 
     wire: str
     params: str | None
-    """Name of the definition, None when the method takes none."""
+    """Name of the params' definition; None for a method without params."""
     result: str | None
-    """Name of the definition, None for a notification."""
+    """Name of the result's definition; None for a notification."""
     params_nullable: bool = False
     experimental: bool = False
     doc: str = ""
@@ -104,9 +107,10 @@ class Method:
 
 @dataclass(frozen=True)
 class Protocol:
-    """All that is generated for one protocol version."""
+    """One version of a protocol."""
 
     name: str
+    """``codex``, or a version of ACP: ``v1``, ``v2``."""
     definitions: dict[str, Definition]
     methods: dict[str, tuple[Method, ...]] = field(default_factory=dict)
     """Direction → its methods, in the schema's order."""

@@ -1,4 +1,4 @@
-"""IR → Python classes: datamodel-code-generator writes them, this module feeds and checks it."""
+"""Let datamodel-code-generator write the Python classes of the IR, and check the result."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ from codegen.aliases import references
 from codegen.errors import CodegenError
 from codegen.ir import ClassDef, Node, Protocol
 
-_ELSEWHERE: Node = {
+_PLACEHOLDER: Node = {
     "type": "object",
     "description": "Generated elsewhere.",
     "properties": {"placeholder": {"type": "string"}},
 }
+"""Schema of a definition that a class mentions, but that is no class or was written before."""
 
 FLAGS = (
     "--input-file-type=jsonschema",
@@ -36,11 +37,11 @@ FLAGS = (
     "--field-constraints",
     "--class-name=SchemaRoot",
 )
-"""How datamodel-code-generator runs; it sees one class a definition and nothing inline."""
+"""Flags of datamodel-code-generator, whose input has one class a definition, nothing inline."""
 
 _WRITTEN: dict[str, ast.ClassDef] = {}
-"""Schema of a class, with its name → its statement: protocols share classes, and a class depends on
-no other one."""
+"""JSON of a class's schema → its statement: protocols share classes, and the statement of a class
+depends on no other class."""
 
 
 def _to_schema(node: Node) -> Node:
@@ -72,7 +73,7 @@ def _class_schema(definition: ClassDef) -> Node:
 
 
 def generate_classes(protocol: Protocol) -> dict[str, ast.ClassDef]:
-    """Class name → its statement as the generator wrote it, for every class of the protocol."""
+    """Return class name → statement, for every class of the protocol."""
     schemas = {
         name: _class_schema(definition)
         for name, definition in protocol.definitions.items()
@@ -87,9 +88,9 @@ def generate_classes(protocol: Protocol) -> dict[str, ast.ClassDef]:
 
 
 def _write(classes: dict[str, Node], protocol: Protocol) -> dict[str, ast.ClassDef]:
-    """Let the generator write these classes; what else they mention has a class in its place."""
+    """Let the generator write these classes, with placeholders for the others they mention."""
     mentioned = set().union(*(references(protocol.definitions[name]) for name in classes))
-    others = {name: {**_ELSEWHERE, "title": name} for name in mentioned - classes.keys()}
+    others = {name: {**_PLACEHOLDER, "title": name} for name in mentioned - classes.keys()}
     definitions = {**dict(sorted(others.items())), **classes}
     schema = "https://json-schema.org/draft/2020-12/schema"
     tree = ast.parse(_run({"$schema": schema, "$defs": definitions}))

@@ -1,4 +1,4 @@
-"""Class names: from titles, tags and definitions; never an ordinal, never above the limit."""
+"""Make class names of titles, tags and definitions: with no ordinal, and not above the limit."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ _ORDINAL = re.compile(r"[A-Za-z]\d+$")
 
 
 def pascal(text: str) -> str:
-    """``agent_message_chunk``, ``on-request`` and ``openai/form`` in PascalCase."""
+    """Return ``agent_message_chunk``, ``on-request`` or ``openai/form`` in PascalCase."""
     return "".join(word[0].upper() + word[1:] for word in _WORD.findall(text))
 
 
 def snake(method: str) -> str:
-    """A Python name for a wire method: ``thread/goal/set`` → ``thread_goal_set``."""
+    """Return a Python name for a wire method: ``thread/goal/set`` → ``thread_goal_set``."""
     parts = _WORD.findall(method)
     words = [re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", part) for part in parts]
     return "_".join(words).lower()
@@ -28,16 +28,20 @@ def snake(method: str) -> str:
 
 @dataclass
 class Namer:
-    """Gives each definition its class name, once; overrides that nothing uses are an error."""
+    """Gives each definition its class name."""
 
     overrides: dict[str, str]
+    """Origin or wanted name → the name to use instead."""
     strict: bool = True
-    """If not, a name that will not do becomes the whole path, instead of an error."""
+    """Whether a collision, a long name or an ordinal is an error. If not, only a collision counts:
+    the class is then named after its origin."""
     taken: dict[str, str] = field(default_factory=dict)
+    """Class name → its origin."""
     _used: set[str] = field(default_factory=set)
 
     def claim(self, wanted: str, origin: str) -> str:
-        """The class name for ``wanted``; ``origin`` (a schema path) tells collisions apart."""
+        """Return the class name for ``wanted``. ``origin`` is the path of the definition in the
+        schema: a name may be claimed again only with the same origin."""
         name = wanted
         for key in (origin, wanted):
             if key in self.overrides:
@@ -65,7 +69,7 @@ class Namer:
         return name
 
     def check_overrides_used(self) -> None:
-        """Raise UnusedOverride when an override matched nothing."""
+        """Raise UnusedOverride if a name was claimed for none of the overrides' keys."""
         unused = sorted(set(self.overrides) - self._used)
         if unused:
             msg = f"name overrides that match nothing any more, remove them: {', '.join(unused)}"

@@ -1,4 +1,4 @@
-"""JSON schema → the generator's IR: everything named, nothing inline."""
+"""Turn JSON schema into the generator's IR (`codegen.ir`): everything is named, nothing inline."""
 
 from __future__ import annotations
 
@@ -12,37 +12,39 @@ from codegen.ir import AliasDef, ClassDef, Definition, EnumDef, FieldDef, Node, 
 from codegen.naming import Namer, pascal
 
 NULL: Node = {"type": "null"}
-_KEPT = ("minimum", "maximum", "minLength", "maxLength")
+_BOUNDS = ("minimum", "maximum", "minLength", "maxLength")
 
 
 def nullable(node: Node) -> Node:
-    """``node`` or null."""
+    """Return a node that allows the values of ``node`` and null."""
     return node if is_nullable(node) else {"anyOf": [node, NULL]}
 
 
 def is_nullable(node: Node) -> bool:
-    """Whether a normalised node allows null."""
+    """Return whether a normalised node allows null; an empty node allows any value."""
     return not node or NULL in node.get("anyOf", ())
 
 
 @dataclass
 class Normaliser:
-    """Turns one protocol's definitions into IR. ``member_name`` names a union's members."""
+    """Turns one protocol's definitions into IR."""
 
     schemas: dict[str, Schema]
     namer: Namer
     member_name: Callable[[str, str, str], str]
-    """(union, tag or key, title) → the wanted class name."""
+    """(union, tag or key of a member, title) → wanted class name of the member."""
     open_by_default: bool
-    """Whether every union and enum keeps unknown values (Codex) or only those marked (ACP)."""
+    """Whether all unions and enums keep unknown values, as for Codex; else only those with an open
+    member do, as for ACP."""
     closed_enums: frozenset[str] = frozenset()
-    """Enums that tell the members of a union apart, and so have no room for unknown values."""
+    """Enums that tell the members of a union apart, so that they must not keep unknown values."""
     out: dict[str, Definition] = field(default_factory=dict)
+    """Class name → definition, for all that was normalised so far."""
     names: dict[str, str] = field(default_factory=dict)
     """Schema definition → class name, for all that was reached so far."""
 
     def definition(self, key: str) -> str:
-        """Normalise one definition and all it refers to; returns its class name."""
+        """Normalise a definition and all that it refers to; return its class name."""
         if key in self.names:
             return self.names[key]
         if key not in self.schemas:
@@ -75,18 +77,20 @@ class Normaliser:
         enum = self._enum_of(name, members, doc)
         if enum is not None:
             return enum
-        real = [m for m in members if m.get("type") != "null" and not is_other(m)]
-        if len(real) < len(members) and len(real) == 1 and ref_name(real[0]):
-            return AliasDef(name, nullable(self.node(real[0], name)), doc)
-        is_open = self.open_by_default or len([m for m in members if is_other(m)]) > 0
-        if self._is_keyed(real):
-            return self._keyed(name, real, doc)
-        tag = self._tag_of(real)
+        known = [m for m in members if not is_other(m)]
+        not_null = [m for m in known if m.get("type") != "null"]
+        if len(not_null) < len(members) and len(not_null) == 1 and ref_name(not_null[0]):
+            return AliasDef(name, nullable(self.node(not_null[0], name)), doc)
+        if self._is_keyed(not_null):
+            return self._keyed(name, not_null, doc)
+        tag = self._tag_of(not_null)
         if tag is not None:
-            return self._tagged(name, schema, real, tag, is_open, doc)
-        return self._untagged(name, [m for m in members if not is_other(m)], doc)
+            is_open = self.open_by_default or len(known) < len(members)
+            return self._tagged(name, schema, not_null, tag, is_open, doc)
+        return self._untagged(name, known, doc)
 
     def _enum_of(self, name: str, members: list[Schema], doc: str) -> Definition | None:
+        """Return the enum whose values ``members`` are; None if a member is no value."""
         values: list[str | int] = []
         is_open = self.open_by_default
         kinds: set[str] = set()
@@ -96,7 +100,7 @@ class Normaliser:
             elif "enum" in member and "properties" not in member:
                 values += member["enum"]
             elif member.get("type") in ("string", "integer") and member.get("title"):
-                is_open = True
+                is_open = True  # the member for all other values
             else:
                 return None
             kinds.add(member["type"])
@@ -107,6 +111,8 @@ class Normaliser:
         return EnumDef(name, tuple(values), is_open, doc)
 
     def _is_keyed(self, members: list[Schema]) -> bool:
+        """Return whether the objects among the members are told apart by their one property."""
+
         def keyed(member: Schema) -> bool:
             return (
                 member.get("additionalProperties") is False
@@ -139,6 +145,7 @@ class Normaliser:
         )  # fmt: skip
 
     def _tag_of(self, members: list[Schema]) -> str | None:
+        """Return the property whose literal tells the members apart; one member may lack it."""
         counts: dict[str, int] = {}
         for member in members:
             if member.get("type") != "object" or "properties" not in member:
@@ -175,6 +182,8 @@ class Normaliser:
     def _member(
         self, union: str, literal: str | None, member: Schema, shape: Shape, is_split: bool
     ) -> str:
+        """Define the class of a member. ``is_split``: the member has several classes, a shape each.
+        Return the class name."""
         title = member.get("title", "")
         label = literal if literal is not None else title
         wanted = self.member_name(union, label, title)
@@ -196,6 +205,7 @@ class Normaliser:
             elif ref is not None:
                 names.append(self.definition(ref))
             elif "properties" in member:
+                # Without a title, a member is named after a property that the first has not.
                 required = [k for k in member["required"] if k not in members[0]["required"]]
                 label = member.get("title") or (required or list(member["required"]))[0]
                 wanted = self.member_name(name, label, member.get("title", ""))
@@ -213,10 +223,10 @@ class Normaliser:
         fields = []
         tags = []
         for wire, schema in shape.properties.items():
-            made = self._field(name, wire, schema, wire in shape.required)
-            if "const" in made.node:
-                tags.append((wire, made.node["const"]))
-            fields.append(made)
+            definition = self._field(name, wire, schema, wire in shape.required)
+            if "const" in definition.node:
+                tags.append((wire, definition.node["const"]))
+            fields.append(definition)
         return ClassDef(name, tuple(fields), doc, tuple(tags))
 
     def _field(self, owner: str, wire: str, schema: Any, required: bool) -> FieldDef:
@@ -236,7 +246,7 @@ class Normaliser:
         )
 
     def node(self, schema: Any, where: str) -> Node:
-        """One property's schema, normalised; inline objects become definitions of their own."""
+        """Normalise the schema of one property; inline objects become definitions of their own."""
         if schema is True:
             return {}
         ref = ref_name(schema)
@@ -266,8 +276,8 @@ class Normaliser:
             return {}
         if kind == "array":
             items = self.node(schema.get("items", True), where)
-            # A bound on an item cannot be written on a plain list[int]; readers need none.
-            return {"type": "array", "items": {k: v for k, v in items.items() if k not in _KEPT}}
+            # A plain list[int] cannot express the bounds of its items; readers need none.
+            return {"type": "array", "items": {k: v for k, v in items.items() if k not in _BOUNDS}}
         if kind == "object":
             if schema.get("properties"):
                 return {"$ref": self._hoist(schema, where)}
@@ -276,9 +286,10 @@ class Normaliser:
             return {"type": "object", "additionalProperties": inner}
         if "enum" in schema and not (kind == "integer" and self.open_by_default):
             return {"$ref": self._hoist(schema, where)}
-        return {"type": kind, **{k: schema[k] for k in _KEPT if k in schema}}
+        return {"type": kind, **{k: schema[k] for k in _BOUNDS if k in schema}}
 
     def _hoist(self, schema: Schema, where: str) -> str:
+        """Make a definition of an inline schema; return its class name."""
         key = where.rpartition(".")[2]
         wanted = schema.get("title") or pascal(key) + "Details"
         name = self.namer.claim(wanted, where)

@@ -1,25 +1,16 @@
-"""An older Codex stays readable: what it does not send yet is not required of it, and what only it
-sends is kept.
+"""Extend the newest protocol of Codex, so that messages of older versions can be read, too.
 
-The models are made from the newest schema. Where a bundle below ``schema/codex/older`` lacks a
-field of what Codex sends, or says that it may be left out or be null, the model's field may be so,
-too. Requests and notifications, members of unions and values of enums that the newest schema has
-no more stay as long as a bundle has them. What we send is not touched, but for the replies to
-requests that are kept.
+A field that an older bundle (below ``schema/codex/older``) lacks or does not require becomes
+optional; a field that is nullable there becomes nullable. Requests, notifications, members of
+unions and values of enums that the newest schema lacks are added if an older bundle has them. All
+this concerns only what Codex sends, and the replies to the added requests.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from codegen.ir import (
-    ClassDef,
-    Definition,
-    EnumDef,
-    FieldDef,
-    Protocol,
-    UnionDef,
-)
+from codegen.ir import ClassDef, Definition, EnumDef, FieldDef, Protocol, UnionDef
 from codegen.normalise import is_nullable, nullable
 from codegen.split import closure
 
@@ -28,20 +19,20 @@ RECEIVED = (
     ("server_requests", "params"),
     ("server_notifications", "params"),
 )
-"""(direction, which side of its methods) of all that Codex sends."""
+"""(direction, attribute of its methods) of the messages that Codex sends."""
 
 SENT = (
     ("client_requests", "params"),
     ("client_notifications", "params"),
     ("server_requests", "result"),
 )
-"""The same of all that it is sent."""
+"""(direction, attribute of its methods) of the messages that are sent to Codex."""
 
 
 def readable(newest: Protocol, older: dict[str, Protocol]) -> Protocol:
-    """``newest``, able to read what each version of ``older`` sends; the oldest is the first."""
+    """Return ``newest``, extended to read messages of the ``older`` versions, oldest first."""
     for version, protocol in reversed(older.items()):
-        newest = _with_what_is_gone(newest, version, protocol)
+        newest = _with_removed(newest, version, protocol)
     definitions: dict[str, Definition] = dict(newest.definitions)
     for name in received(newest):
         definition = definitions[name]
@@ -51,24 +42,23 @@ def readable(newest: Protocol, older: dict[str, Protocol]) -> Protocol:
     return replace(newest, definitions=definitions)
 
 
-def _with_what_is_gone(newest: Protocol, version: str, older: Protocol) -> Protocol:
-    """``newest`` with the methods, members and values that only the older version still sends."""
+def _with_removed(newest: Protocol, version: str, older: Protocol) -> Protocol:
+    """Return ``newest`` with the methods, members and values that only ``older`` has."""
     note = f"Codex {version} is the last that sends it."
     definitions = dict(newest.definitions)
     methods = dict(newest.methods)
     roots: set[str] = set()
     for direction in ("server_requests", "server_notifications"):
         known = {method.wire for method in methods[direction]}
-        kept = tuple(
+        removed = tuple(
             replace(method, doc=f"{method.doc}\n\n{note}".strip())
             for method in older.methods[direction]
             if method.wire not in known
         )
-        methods[direction] += kept
-        roots |= {name for method in kept for name in (method.params, method.result) if name}
+        methods[direction] += removed
+        roots |= {name or "" for method in removed for name in (method.params, method.result)}
     for name in received(newest):
-        merged, members = _merged(definitions[name], older.definitions.get(name))
-        definitions[name] = merged
+        definitions[name], members = _merged(definitions[name], older.definitions.get(name))
         roots |= members
     for name in sorted(closure(roots, older.definitions)):
         definitions.setdefault(name, older.definitions[name])
@@ -76,7 +66,7 @@ def _with_what_is_gone(newest: Protocol, version: str, older: Protocol) -> Proto
 
 
 def _merged(now: Definition, before: Definition | None) -> tuple[Definition, set[str]]:
-    """A definition with the values or members that it had before, and the names of the latter."""
+    """Add the values or members of ``before`` to ``now``; also return the added members' names."""
     if isinstance(now, EnumDef) and isinstance(before, EnumDef):
         return replace(now, values=tuple(dict.fromkeys((*now.values, *before.values)))), set()
     if not (isinstance(now, UnionDef) and isinstance(before, UnionDef)) or (now.kind, now.tag) != (
@@ -96,35 +86,36 @@ def _merged(now: Definition, before: Definition | None) -> tuple[Definition, set
 
 
 def received(protocol: Protocol) -> set[str]:
-    """The definitions of everything that Codex sends."""
+    """Return the names of the definitions in messages that Codex sends."""
     return _reached(protocol, RECEIVED)
 
 
 def sent(protocol: Protocol) -> set[str]:
-    """The definitions of everything that Codex is sent."""
+    """Return the names of the definitions in messages that are sent to Codex."""
     return _reached(protocol, SENT)
 
 
 def _reached(protocol: Protocol, sides: tuple[tuple[str, str], ...]) -> set[str]:
     roots = {
         root
-        for direction, part in sides
+        for direction, attribute in sides
         for method in protocol.methods[direction]
-        if (root := getattr(method, part)) is not None
+        if (root := getattr(method, attribute)) is not None
     }
     return closure(roots, protocol.definitions)
 
 
 def _field(owner: str, field: FieldDef, older: dict[str, Protocol]) -> FieldDef:
+    """Return ``field`` of the class ``owner``, optional or nullable for older versions."""
     lacking = []
     for version, protocol in older.items():
         definition = protocol.definitions.get(owner)
         if not isinstance(definition, ClassDef) or "const" in field.node:
             continue
-        there = {f.wire: f for f in definition.fields}.get(field.wire)
-        if field.required and (there is None or not there.required):
+        before = {f.wire: f for f in definition.fields}.get(field.wire)
+        if field.required and (before is None or not before.required):
             lacking.append(version)
-        elif there is not None and is_nullable(there.node) and not is_nullable(field.node):
+        elif before is not None and is_nullable(before.node) and not is_nullable(field.node):
             field = replace(field, node=nullable(field.node))
     if not lacking:
         return field

@@ -1,4 +1,4 @@
-"""Schema patches: each states what it expects to find, and stops the run when that is gone."""
+"""Patch schemas. A patch states which value it replaces; another value there stops the run."""
 
 from __future__ import annotations
 
@@ -11,22 +11,24 @@ from typing import Any
 from codegen.errors import CodegenError
 
 ABSENT = ""
-"""The digest of a value that is not there yet."""
+"""The old digest of a patch that adds a value."""
 
 
 @dataclass(frozen=True)
 class Patch:
-    """Replace the value at ``pointer`` (RFC 6901); ``new`` None removes it."""
+    """One replacement of a value."""
 
     pointer: str
+    """JSON pointer (RFC 6901) to the value."""
     old_digest: str
-    """First 16 hex digits of the SHA-256 of the old value's canonical JSON, or ABSENT."""
+    """`digest` of the old value, or ABSENT."""
     new: Any
+    """The new value; None to remove the old one."""
     reason: str
 
 
 def digest(value: Any) -> str:
-    """What ``Patch.old_digest`` must be for ``value``."""
+    """Return the first 16 hexadecimal digits of the SHA-256 of the value's canonical JSON."""
     canonical = json.dumps(value, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(canonical.encode()).hexdigest()[:16]
 
@@ -34,21 +36,21 @@ def digest(value: Any) -> str:
 def apply(
     schema: dict[str, Any], patches: tuple[Patch, ...], *, strict: bool = True
 ) -> dict[str, Any]:
-    """A patched copy of ``schema``. A patch that does not fit is an error, or left out."""
+    """Return a patched copy of ``schema``. Raises CodegenError for a patch that does not fit;
+    leaves the patch out if not ``strict``."""
     patched = copy.deepcopy(schema)
     for patch in patches:
         *path, last = patch.pointer.removeprefix("/").split("/")
         holder: Any = patched
         for step in path:
             holder = holder.get(step, {}) if isinstance(holder, dict) else {}
-        there = digest(holder[last]) if last in holder else ABSENT
-        fits = there == patch.old_digest
-        if not fits and not strict:
-            continue
-        if not fits:
+        found = digest(holder[last]) if last in holder else ABSENT
+        if found != patch.old_digest:
+            if not strict:
+                continue
             raise CodegenError(
                 f"the patch at {patch.pointer} ({patch.reason}) expects "
-                f"{patch.old_digest or 'nothing'} but finds {there or 'nothing'}; "
+                f"{patch.old_digest or 'nothing'} but finds {found or 'nothing'}; "
                 "look at the new schema and mend or drop the patch"
             )
         if patch.new is None:

@@ -1,4 +1,4 @@
-"""The vendored inputs: read ``schema/PINNED.json`` and prove that each file is the one it names."""
+"""Read ``schema/PINNED.json``, and check that each schema file is the one that is pinned there."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SCHEMA_DIR = ROOT / "schema"
 
 @dataclass(frozen=True)
 class PinnedFile:
-    """One vendored schema file and where it came from."""
+    """One vendored schema file and its origin."""
 
     path: str
     sha256: str
@@ -25,7 +25,7 @@ class PinnedFile:
     version: str
 
     def load(self, schema_dir: Path = SCHEMA_DIR) -> dict[str, Any]:
-        """The parsed file; PinMismatch if a byte of it differs from the pin."""
+        """Parse the file. Raises PinMismatch if its hash is not that of the pin."""
         file = schema_dir / self.path
         try:
             data = file.read_bytes()
@@ -43,7 +43,7 @@ class PinnedFile:
 
 
 def read_pins(schema_dir: Path = SCHEMA_DIR) -> dict[str, PinnedFile]:
-    """Every pinned file by its path below ``schema/``."""
+    """Return every pinned file by its path below ``schema/``."""
     raw = json.loads((schema_dir / "PINNED.json").read_text())
     pins: dict[str, PinnedFile] = {}
     for source in raw["sources"]:
@@ -53,5 +53,5 @@ def read_pins(schema_dir: Path = SCHEMA_DIR) -> dict[str, PinnedFile]:
 
 
 def version_key(version: str) -> tuple[int, ...]:
-    """``0.169.0`` to be compared; what follows a hyphen does not count."""
+    """Return the numbers of ``0.169.0-alpha``, by which versions are compared: 0, 169 and 0."""
     return tuple(int(part) for part in version.partition("-")[0].split("."))

@@ -1,4 +1,4 @@
-"""What `refresh` shows while it works, on standard error: the step, its time, and what it loads."""
+"""Show the steps of `refresh` on standard error, with their times; run commands."""
 
 from __future__ import annotations
 
@@ -16,24 +16,25 @@ from codegen.errors import FetchFailed
 
 _TICK_SECONDS = 0.2
 _TAIL = 1500
-"""Characters of a failed command's output that are shown."""
+"""Most characters of a failed command's output that are shown."""
+_ERASE_LINE = "\r\x1b[2K"
 
 
 class Progress:
-    """Numbered steps. On a terminal the last line lives; elsewhere each step is one line."""
+    """Shows numbered steps: on a terminal with a last line that changes, else one line a step."""
 
     def __init__(self, stream: TextIO | None = None) -> None:
         self._stream = sys.stderr if stream is None else stream
-        self._live = self._stream.isatty()
+        self._is_terminal = self._stream.isatty()
         self._number = 0
         self._text = ""
-        self._began = 0.0
+        self._started_at = 0.0
 
     @contextmanager
     def step(self, text: str, otherwise: str = "failed") -> Iterator[None]:
-        """One step: what is said before it, and that it is done, or ``otherwise``, after it."""
+        """Run one step: show ``text``, then "done", or ``otherwise`` after an exception."""
         self._number += 1
-        self._text, self._began = text, time.monotonic()
+        self._text, self._started_at = text, time.monotonic()
         self.tick("")
         try:
             yield
@@ -43,21 +44,21 @@ class Progress:
         self._end("done")
 
     def tick(self, more: str) -> None:
-        """The step goes on; ``more`` is how far it is. Shows nothing unless on a terminal."""
-        if self._live:
-            self._stream.write(f"\r\x1b[2K{self._line()} {more} {self._seconds()}")
+        """On a terminal, show the time and ``more``, which tells how far the step is."""
+        if self._is_terminal:
+            self._stream.write(f"{_ERASE_LINE}{self._line()} {more} {self._seconds()}")
             self._stream.flush()
 
-    def _end(self, how: str) -> None:
-        start = "\r\x1b[2K" if self._live else ""
-        self._stream.write(f"{start}{self._line()} {how}, {self._seconds()}\n")
+    def _end(self, outcome: str) -> None:
+        start = _ERASE_LINE if self._is_terminal else ""
+        self._stream.write(f"{start}{self._line()} {outcome}, {self._seconds()}\n")
         self._stream.flush()
 
     def _line(self) -> str:
         return f"[{self._number}] {self._text} …"
 
     def _seconds(self) -> str:
-        return f"{time.monotonic() - self._began:.0f} s"
+        return f"{time.monotonic() - self._started_at:.0f} s"
 
 
 def run(
@@ -68,10 +69,10 @@ def run(
     env: Mapping[str, str] | None = None,
     growing: Path | None = None,
 ) -> str:
-    """Standard output of a command. ``growing`` is a folder whose size tells how far it is.
+    """Run a command; return its standard output. The progress shows the size of ``growing``.
 
-    Raises FetchFailed with the end of its output if it is not there, fails, or takes longer than
-    ``timeout`` seconds.
+    Raises FetchFailed with the end of the output if the command cannot be started, fails, or takes
+    longer than ``timeout`` seconds.
     """
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         try:
@@ -90,16 +91,16 @@ def run(
         err.seek(0)
         text = out.read().decode("utf-8", "replace")
         if code != 0:
-            said = (text + err.read().decode("utf-8", "replace")).strip()[-_TAIL:]
-            what = "took too long" if code is None else f"failed with exit code {code}"
-            raise FetchFailed(f"{' '.join(command)} {what}:\n{said}")
+            tail = (text + err.read().decode("utf-8", "replace")).strip()[-_TAIL:]
+            fault = "took too long" if code is None else f"failed with exit code {code}"
+            raise FetchFailed(f"{' '.join(command)} {fault}:\n{tail}")
         return text
 
 
 def _wait(
     process: subprocess.Popen[bytes], progress: Progress, timeout: float, growing: Path | None
 ) -> int | None:
-    """The exit code, or None when the time is over."""
+    """Wait for the process; return its exit code, or None after ``timeout`` seconds."""
     end = time.monotonic() + timeout
     while time.monotonic() < end:
         try:
@@ -115,6 +116,6 @@ def _size(folder: Path) -> int:
         for name in names:
             try:
                 total += (Path(place) / name).stat().st_size
-            except OSError:  # it was moved away in this moment
+            except OSError:  # the file was moved away meanwhile
                 continue
     return total

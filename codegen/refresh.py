@@ -1,9 +1,9 @@
-"""``python -m codegen.refresh --codex V --acp V``: the vendored schemas, from new packages.
+"""``python -m codegen.refresh --codex V --acp V``: fetch new packages, and vendor their schemas.
 
-The only step that fetches anything or runs a Codex binary. The new ``schema/`` is built beside the
-old one, checked as a whole, compared, and only then put in its place; whatever fails before leaves
-everything as it was. The version that Codex comes from stays readable: its bundle goes below
-``schema/codex/older``. Exit codes: those of ``codegen.drift``; 2 when something failed.
+Only this step fetches anything or runs a Codex binary. Builds the new ``schema/`` beside the old
+one, checks and compares it, and only then puts it in place: a failure before leaves everything as
+it was. The bundle of the replaced Codex version goes below ``schema/codex/older``, so that its
+messages stay readable. Exit codes: those of ``codegen.drift``; 2 if something failed.
 """
 
 from __future__ import annotations
@@ -49,25 +49,25 @@ NEXT = {
     Verdict.DECISION: "schema/ is the new one, and somebody has to decide what becomes of what is "
     "new (exit code 4: that is no failure); now: nox -s regen, which prints each line to add",
 }
-"""Verdict → what there is to do."""
+"""Verdict → the next step, for a person."""
 
 PACKED_COMMAND = f"{CODEX_COMMAND}; both packed by codegen.bundles"
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """What to fetch; None leaves a product as it is."""
+    """The versions to fetch; None leaves a product as it is."""
 
     codex: str | None = None
     acp: str | None = None
     older: tuple[str, ...] = ()
-    """Versions of Codex whose bundles are added, so that they stay readable."""
+    """Versions of Codex whose bundles are added below ``schema/codex/older``."""
     oldest: str | None = None
     """Bundles of Codex versions before this one are dropped."""
 
 
 def refresh(wanted: Wanted, root: Path, progress: Progress) -> Report:
-    """Put new schemas in place, and tell what they change. Raises CodegenError: nothing changed."""
+    """Put new schemas in place; return the changes. Raises CodegenError if nothing was changed."""
     schema = root / "schema"
     restore(schema)
     with tempfile.TemporaryDirectory(prefix=".schema-", dir=root) as name:
@@ -100,35 +100,40 @@ def _codex(
 ) -> list[Source]:
     fetched = fetch_codex(version, _folder(work, "codex"), progress)
     files = codex_bundles(fetched, _folder(work, "run"), progress)
-    before = next(s for s in sources if CODEX_FILES[0] in s["files"])
+    replaced = next(s for s in sources if CODEX_FILES[0] in s["files"])
     acp = [s for s in sources if any(key.startswith("acp/") for key in s["files"])]
-    kept = [s for s in sources if s is before or s["version"] != version or s in acp]
-    if before["version"] != version:
-        kept.append(_as_older(before, old, new))
+    # An older bundle of this version is not needed any more.
+    kept = [s for s in sources if s is replaced or s["version"] != version or s in acp]
+    if replaced["version"] != version:
+        current = read_schema_set(old)
+        bundles = {key: current.files[key] for key in CODEX_FILES}
+        data = pack(SchemaFiles({"codex": replaced["version"]}, bundles))
+        kept.append(_older_entry(replaced, data, new))
     entry = _entry(fetched, CODEX_COMMAND, files)
     _write_files(new, files)
-    return _in_place_of(before, entry, kept)
+    return _with_entry(replaced, entry, kept)
 
 
 def _older(
     version: str, new: Path, sources: list[Source], work: Path, progress: Progress
 ) -> list[Source]:
-    """One more old version that stays readable, in place of the same one."""
+    """Add the packed bundle of an old version, or replace it."""
     fetched, data = packed_codex(version, _folder(work, f"older-{version}"), progress)
-    key = f"{OLDER}{version}.json.xz"
+    source = {"package": fetched.package, "version": version, "integrity": fetched.integrity}
+    entry = _older_entry(source, data, new)
+    return [*(s for s in sources if s["files"].keys().isdisjoint(entry["files"])), entry]
+
+
+def _older_entry(source: Source, data: bytes, new: Path) -> Source:
+    """Write the packed bundle of an older version; return its entry."""
+    key = f"{OLDER}{source['version']}.json.xz"
     _write_files(new, {key: data})
-    entry: Source = {
-        "package": fetched.package,
-        "version": version,
-        "integrity": fetched.integrity,
-        "command": PACKED_COMMAND,
-        "files": {key: hashlib.sha256(data).hexdigest()},
-    }
-    return [*(s for s in sources if key not in s["files"]), entry]
+    files = {key: hashlib.sha256(data).hexdigest()}
+    return {**source, "command": PACKED_COMMAND, "files": files}
 
 
 def packed_codex(version: str, work: Path, progress: Progress) -> tuple[Fetched, bytes]:
-    """Both bundles of one Codex version in one small file. Raises CodegenError."""
+    """Fetch both bundles of one Codex version; pack them into one file. Raises CodegenError."""
     fetched = fetch_codex(version, _folder(work, "codex"), progress)
     files = codex_bundles(fetched, _folder(work, "run"), progress)
     parsed = {key: parse(data, key) for key, data in files.items()}
@@ -141,33 +146,17 @@ def _acp(
     fetched = fetch_acp(version, _folder(work, "acp"), progress)
     files = acp_schemas(fetched)
     _write_files(new, files)
-    before = next((s for s in sources if ACP_FILES[0] in s["files"]), None)
-    return _in_place_of(before, _entry(fetched, acp_command(version), files), sources)
+    replaced = next((s for s in sources if ACP_FILES[0] in s["files"]), None)
+    return _with_entry(replaced, _entry(fetched, acp_command(version), files), sources)
 
 
-def _in_place_of(before: Source | None, entry: Source, sources: list[Source]) -> list[Source]:
-    """The sources with the new entry; the old one stays where it says the same of the same files.
-
-    It may come from another platform's archive, or from another registry.
-    """
-    if before is None:
+def _with_entry(replaced: Source | None, entry: Source, sources: list[Source]) -> list[Source]:
+    """Put the new entry in the place of ``replaced``. If both have the same files, keep the old
+    one: it may name another platform's archive, or another registry."""
+    if replaced is None:
         return [*sources, entry]
-    is_same = all(before[key] == entry[key] for key in ("version", "files"))
-    return [s if s is not before or is_same else entry for s in sources]
-
-
-def _as_older(source: Source, old: Path, new: Path) -> Source:
-    """The bundle that is replaced, packed, so that its version stays readable."""
-    current = read_schema_set(old)
-    files = {key: current.files[key] for key in CODEX_FILES}
-    data = pack(SchemaFiles({"codex": source["version"]}, files))
-    key = f"{OLDER}{source['version']}.json.xz"
-    _write_files(new, {key: data})
-    return {
-        **{k: v for k, v in source.items() if k != "files"},
-        "command": PACKED_COMMAND,
-        "files": {key: hashlib.sha256(data).hexdigest()},
-    }
+    is_same = all(replaced[key] == entry[key] for key in ("version", "files"))
+    return [s if s is not replaced or is_same else entry for s in sources]
 
 
 def _without_oldest(sources: list[Source], oldest: str | None) -> list[Source]:
@@ -215,7 +204,7 @@ def _write_pins(schema: Path, sources: list[Source]) -> None:
 
 
 def _check(schema: Path) -> None:
-    """Every pinned file is there, is what its pin says, and is complete."""
+    """Raise CodegenError if a pinned file is missing, differs from its pin, or is not complete."""
     for key, pin in read_pins(schema).items():
         pin.load(schema)
         if key.startswith(OLDER):
@@ -225,7 +214,7 @@ def _check(schema: Path) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Refresh, print the drift report; the exit code is its verdict, 2 if something failed."""
+    """Refresh and print the drift report; return the report's verdict, or 2 if something failed."""
     parser = argparse.ArgumentParser(prog="python -m codegen.refresh", description=__doc__)
     parser.add_argument("--codex", metavar="VERSION", help="of Codex, such as 0.169.0")
     parser.add_argument(

@@ -55,7 +55,7 @@ def _versions_file(pins: dict[str, PinnedFile], keys: tuple[str, ...], head: str
 
 
 def load_codex(schema_dir: Path = SCHEMA_DIR) -> Protocol:
-    """The Codex protocol as the pinned bundles describe it, able to read the older ones."""
+    """Return the protocol of the pinned Codex bundles, extended for older versions."""
     pins = read_pins(schema_dir)
     bundles = [pins[f"codex/{n}.json"].load(schema_dir) for n in ("experimental", "stable")]
     older, used = older_protocols(schema_dir)
@@ -63,8 +63,8 @@ def load_codex(schema_dir: Path = SCHEMA_DIR) -> Protocol:
 
 
 def older_protocols(schema_dir: Path = SCHEMA_DIR) -> tuple[dict[str, Protocol], set[str]]:
-    """Version → protocol of each pinned bundle of an older Codex, oldest first; and the overrides
-    of names that they use."""
+    """Return version → protocol of each pinned bundle of an older Codex, oldest first; and the
+    overrides of names that these bundles use."""
     pins = read_pins(schema_dir)
     older: dict[str, Protocol] = {}
     used: set[str] = set()
@@ -76,82 +76,83 @@ def older_protocols(schema_dir: Path = SCHEMA_DIR) -> tuple[dict[str, Protocol],
 
 
 def older_keys(pins: dict[str, PinnedFile]) -> list[str]:
-    """The pinned bundles of older Codex versions, oldest first."""
+    """Return the pinned bundles of older Codex versions, oldest first."""
     keys = [key for key in pins if key.startswith(OLDER)]
     return sorted(keys, key=lambda key: version_key(pins[key].version))
 
 
 def load_acp(schema_dir: Path = SCHEMA_DIR) -> dict[str, Protocol]:
-    """The versions of ACP as the pinned files describe them."""
+    """Return the protocols of the pinned ACP files, by version."""
     pins = read_pins(schema_dir)
     files = {key: pins[key].load(schema_dir) for key in ACP_FILES}
     return {
-        name: acp.load(name, files[whole], files[stable])
-        for name, (whole, stable) in ACP_SCHEMAS.items()
+        name: acp.load(name, files[unstable], files[stable])
+        for name, (unstable, stable) in ACP_SCHEMAS.items()
     }
 
 
 def undecided(root: Path = ROOT) -> list[Missing]:
-    """Rows that handwritten tables lack, or have too many, for the schema as it is now."""
+    """Return the decisions that handwritten code lacks for the vendored schemas."""
     schema = root / "schema"
     return missing(load_codex(schema), root, load_acp(schema))
 
 
 def impossible(root: Path = ROOT) -> str:
-    """Why the tables do not import, or are not true, although no row is missing; else empty."""
+    """Return the last line of the error if the tables do not import or are wrong; else empty."""
     env = {**os.environ, "PYTHONPATH": os.pathsep.join((str(root / "src"), str(root)))}
-    command = [sys.executable, "-P", "-c", _IMPORT]  # not the generator of this directory
+    command = [sys.executable, "-P", "-c", _IMPORT]  # -P: import from ``root``, not from here
     done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
     return done.stderr.strip().rpartition("\n")[2]
 
 
 def render_all(schema_dir: Path = SCHEMA_DIR) -> dict[str, str]:
-    """Path → unformatted text of every generated file."""
+    """Return path → unformatted text of every generated file."""
     pins = read_pins(schema_dir)
 
     def head(key: str) -> str:
         return render.header(key, pins[key].sha256)
 
-    experimental, stable = EXPERIMENTAL, STABLE
-    protocols = load_acp(schema_dir)
     files = render.codex_files(
         render.Target(
             load_codex(schema_dir),
             "codex_acp.codex._generated",
             "the Codex app-server protocol",
             CODEX_HOT,
-            head(experimental),
+            head(EXPERIMENTAL),
         )
     )
-    for name, (key, _) in ACP_SCHEMAS.items():
+    for name, protocol in load_acp(schema_dir).items():
+        unstable, _ = ACP_SCHEMAS[name]
         files |= render.acp_files(
             render.Target(
-                protocols[name],
+                protocol,
                 f"codex_acp.acp._generated.{name}",
                 ACP_TITLES[name],
                 ACP_HOT,
-                head(key),
+                head(unstable),
             )
         )
     files["src/codex_acp/codex/_generated/version.py"] = _versions_file(
-        pins, (experimental, stable), head(experimental)
+        pins, (EXPERIMENTAL, STABLE), head(EXPERIMENTAL)
     )
     files["src/codex_acp/acp/_generated/version.py"] = _versions_file(pins, ACP_FILES, head(ACP_V1))
     for package in sorted({str(Path(p).parent) for p in files}):
-        first = head(experimental) if "/acp/" not in package else head(_acp_source(package))
+        first = head(_source_of(package))
         files.setdefault(f"{package}/__init__.py", f'{first}\n"""Generated; see its modules."""\n')
     check_schemas(files)
     return files
 
 
-def _acp_source(package: str) -> str:
-    """The schema that the files of a folder below ``acp/_generated`` are made from."""
+def _source_of(package: str) -> str:
+    """Return the schema of the generated files in a folder."""
+    if "/acp/" not in package:
+        return EXPERIMENTAL
     versions = [key for name, (key, _) in ACP_SCHEMAS.items() if name in package.split("/")]
     return versions[0] if versions else ACP_V1
 
 
 def format_all(files: dict[str, str]) -> dict[str, str]:
-    """The files as ruff sorts and formats them, with the project's settings."""
+    """Let ruff sort the imports and format the files, with the project's settings."""
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
         for name, text in files.items():
@@ -174,7 +175,7 @@ def format_all(files: dict[str, str]) -> dict[str, str]:
 
 
 def current_files(root: Path = ROOT) -> dict[str, str]:
-    """Every file that is in the generated folders now."""
+    """Return path → text of every file that is in the generated folders now."""
     found: dict[str, str] = {}
     for folder in GENERATED_DIRS:
         for path in sorted((root / folder).rglob("*")):
@@ -184,25 +185,25 @@ def current_files(root: Path = ROOT) -> dict[str, str]:
 
 
 def regenerate(root: Path = ROOT) -> tuple[int, int]:
-    """Write what changed and delete what is no longer generated; returns (written, deleted)."""
-    wanted = format_all(render_all(root / "schema"))
+    """Write changed files and delete stale ones; return how many were written and deleted."""
+    generated = format_all(render_all(root / "schema"))
     present = current_files(root)
-    changed = [n for n, text in wanted.items() if present.get(n) != text]
+    changed = [n for n, text in generated.items() if present.get(n) != text]
     for name in changed:
         path = root / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(wanted[name])
-    stale = sorted(present.keys() - wanted.keys())
+        path.write_text(generated[name])
+    stale = sorted(present.keys() - generated.keys())
     for name in stale:
         (root / name).unlink()
     return len(changed), len(stale)
 
 
-def differences(wanted: dict[str, str], present: dict[str, str]) -> list[str]:
-    """A unified diff for each file that is missing, superfluous or not byte for byte the same."""
+def differences(generated: dict[str, str], present: dict[str, str]) -> list[str]:
+    """Return a unified diff for each file that is missing, superfluous or different."""
     diffs = []
-    for name in sorted(wanted.keys() | present.keys()):
-        before, after = present.get(name), wanted.get(name)
+    for name in sorted(generated.keys() | present.keys()):
+        before, after = present.get(name), generated.get(name)
         if before == after:
             continue
         diff = difflib.unified_diff(
@@ -215,5 +216,5 @@ def differences(wanted: dict[str, str], present: dict[str, str]) -> list[str]:
 
 
 def check(root: Path = ROOT) -> list[str]:
-    """What regenerating would change; empty when the tree is current. Writes nothing."""
+    """Return the diffs that regenerating would make; write nothing."""
     return differences(format_all(render_all(root / "schema")), current_files(root))

@@ -1,7 +1,7 @@
-"""Generated classes → our reading and writing rules, on the syntax tree.
+"""Rewrite the classes of datamodel-code-generator to this project's rules, on the syntax tree.
 
 Adds literal tags with their value, defaults, the annotations of ``codex_acp.wire.reading``, and
-attribute docstrings. Nothing here edits text.
+attribute docstrings.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from codegen.ir import ClassDef, FieldDef
 from codegen.normalise import is_nullable
 
 RENAMED = {"field_meta": "meta"}
-"""Attributes that datamodel-code-generator names against our rule for ``_meta``."""
+"""Attribute of datamodel-code-generator → this project's name (the property is ``_meta``)."""
 
 _EMPTY: dict[str, object] = {"boolean": False, "array": [], "object": {}}
-"""What an optional, not nullable value is when it is absent and the schema gives no default."""
+"""Default of an optional value that is not nullable and has no default in the schema."""
 
 
 def fields_of(
     node: ast.ClassDef, definition: ClassDef
 ) -> dict[str, tuple[ast.AnnAssign, FieldDef]]:
-    """Attribute → its statement as it was generated, and the property it stands for."""
+    """Return attribute → its statement, and its property. Raises CodegenError if they differ."""
     wires = {f.wire: f for f in definition.fields}
     fields: dict[str, tuple[ast.AnnAssign, FieldDef]] = {}
     for statement in node.body:
@@ -40,7 +40,7 @@ def fields_of(
 
 
 def rewrite_class(node: ast.ClassDef, definition: ClassDef) -> ast.ClassDef:
-    """The class statement as it goes into the generated module."""
+    """Return the class statement for the generated module."""
     fields = fields_of(node, definition)
     body: list[ast.stmt] = []
     if definition.doc:
@@ -64,7 +64,7 @@ def _clean(doc: str) -> str:
 
 
 def _metadata(annotation: ast.expr) -> tuple[ast.expr, list[ast.keyword]]:
-    """The bare type and the Field() keywords of ``Annotated[T, Field(...)]``."""
+    """Return ``T`` and the keywords of ``Annotated[T, Field(...)]``."""
     if (
         isinstance(annotation, ast.Subscript)
         and isinstance(annotation.value, ast.Name)
@@ -102,7 +102,7 @@ def _annotated(annotation: ast.expr, *extras: ast.expr) -> ast.expr:
 
 
 def _drop_invalid_items(annotation: ast.expr) -> ast.expr:
-    """``list[T]`` (or null) → ``list[Annotated[T, OMIT_IF_INVALID]]``."""
+    """Turn ``list[T]`` (or ``list[T] | None``) into ``list[Annotated[T, OMIT_IF_INVALID]]``."""
     if isinstance(annotation, ast.BinOp):
         return ast.BinOp(_drop_invalid_items(annotation.left), ast.BitOr(), annotation.right)
     if not isinstance(annotation, ast.Subscript):
@@ -113,12 +113,12 @@ def _drop_invalid_items(annotation: ast.expr) -> ast.expr:
 
 def _field(attribute: str, statement: ast.AnnAssign, field: FieldDef) -> ast.AnnAssign:
     bare, keywords = _metadata(statement.annotation)
-    default, is_present = default_of(field)
+    default, has_default = default_of(field)
     marks: list[str] = []
     is_any = ast.unparse(_without_none(bare)) == "Any"
     if is_any or (field.required and not is_nullable(field.node)):
         bare = _without_none(bare)
-    elif is_present and not is_nullable(field.node):
+    elif has_default and not is_nullable(field.node):
         if default is None:
             marks.append("NOT_NULL")
         else:
@@ -131,19 +131,20 @@ def _field(attribute: str, statement: ast.AnnAssign, field: FieldDef) -> ast.Ann
         marks.append("EMPTY_IF_INVALID" if field.required else "OMIT_IF_INVALID")
     extras: list[ast.expr] = []
     if keywords:
-        # First, so that its bounds apply to the value itself and not to what a mark makes of it.
+        # ``Field`` first, so that its bounds apply to the value and not to the result of a mark.
         extras.append(ast.Call(ast.Name("Field", ast.Load()), [], keywords))
     extras += [ast.Name(m, ast.Load()) for m in marks]
     return ast.AnnAssign(
         ast.Name(attribute, ast.Store()),
         _annotated(bare, *extras),
-        ast.parse(repr(default), mode="eval").body if is_present else None,
+        ast.parse(repr(default), mode="eval").body if has_default else None,
         1,
     )
 
 
 def default_of(field: FieldDef) -> tuple[object, bool]:
-    """The attribute's default, and whether it has one. A required field has none but a tag's."""
+    """Return the attribute's default, and whether it has one. Of the required fields only tags
+    have a default."""
     if "const" in field.node:
         return field.node["const"], True
     if field.required:

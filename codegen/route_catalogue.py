@@ -1,9 +1,9 @@
-"""Every server request and what becomes of it, found out by routing a sample of each case.
+"""Route a sample of each case of each server request, and write the routes down.
 
-Owns the samples (one request and what Codex has reported when it comes, for each thing that changes
-what becomes of it), and how the routing table and these cases are written: `codex-acp-sdk routes`
-prints the text that is kept beside the table. A case says what `table.route` did, never a copy of
-it. The samples keep to the shapes that Codex sends.
+A sample is one request, with what Codex has reported before the request. Each circumstance that
+changes the route is a case. Also writes the text that `codex-acp-sdk routes` prints: the routing
+table and the cases. `table.route` computes the route of a case, so the text is never a copy by
+hand. Samples have the shapes that Codex sends.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple, TypedDict, assert_never
+from typing import Any, Final, NamedTuple, assert_never
 
 from codex_acp.acp.capabilities import ClientFeatures
 from codex_acp.codex._generated.methods import MODELS, SERVER_NOTIFICATIONS, SERVER_REQUESTS
@@ -24,15 +24,16 @@ from codex_acp.routing import elicitations
 from codex_acp.routing.approvals import choices
 from codex_acp.routing.display import visible
 from codex_acp.routing.route import Approval, Decline, Elicitation, Route, RoutingContext
+from codex_acp.routing.rows import AnyRow
 from codex_acp.routing.table import TABLES, route
 from codex_acp.transcript.events import RouteName
 from codex_acp.wire.codec import plain
 
 SESSION: Final = "thread-1"
-"""The open session, which is the thread of all samples but those of nobody."""
+"""Id of the open session and its thread. One sample names another thread, which is not open."""
 
-_ALL: Final = ClientFeatures(elicitation_form=True, elicitation_url=True)
-_NONE: Final = ClientFeatures()
+_ALL_FEATURES: Final = ClientFeatures(elicitation_form=True, elicitation_url=True)
+_NO_FEATURES: Final = ClientFeatures()
 
 _COMMAND: Final = "item/commandExecution/requestApproval"
 _FILES: Final = "item/fileChange/requestApproval"
@@ -40,11 +41,11 @@ _PERMISSIONS: Final = "item/permissions/requestApproval"
 _ELICITATION: Final = "mcpServer/elicitation/request"
 _QUESTIONS: Final = "item/tool/requestUserInput"
 
-_TURN: Final[dict[str, Any]] = {"threadId": SESSION, "turnId": "turn-1"}
-_ASKED: Final[dict[str, Any]] = {**_TURN, "itemId": "item-1", "startedAtMs": 0}
-_RUN: Final[dict[str, Any]] = {**_ASKED, "command": "touch made", "cwd": "/project"}
+_TURN_IDS: Final[dict[str, Any]] = {"threadId": SESSION, "turnId": "turn-1"}
+_ITEM_IDS: Final[dict[str, Any]] = {**_TURN_IDS, "itemId": "item-1", "startedAtMs": 0}
+_RUN_PARAMS: Final[dict[str, Any]] = {**_ITEM_IDS, "command": "touch made", "cwd": "/project"}
 _ARGUMENTS: Final[dict[str, Any]] = {"name": "todo", "text": "Buy milk"}
-_CALL: Final[dict[str, Any]] = {
+_CALL_ITEM: Final[dict[str, Any]] = {
     "type": "mcpToolCall",
     "id": "item-1",
     "server": "notes",
@@ -52,7 +53,7 @@ _CALL: Final[dict[str, Any]] = {
     "arguments": _ARGUMENTS,
     "status": "inProgress",
 }
-_RUNNING: Final[dict[str, Any]] = {
+_COMMAND_ITEM: Final[dict[str, Any]] = {
     "type": "commandExecution",
     "id": "item-1",
     "command": "python3 -i",
@@ -60,7 +61,7 @@ _RUNNING: Final[dict[str, Any]] = {
     "cwd": "/project",
     "status": "inProgress",
 }
-_CHANGE: Final[dict[str, Any]] = {
+_FILES_ITEM: Final[dict[str, Any]] = {
     "type": "fileChange",
     "id": "item-1",
     "status": "inProgress",
@@ -73,14 +74,14 @@ _FIELDS: Final[dict[str, Any]] = {
 }
 _NO_FIELDS: Final[dict[str, Any]] = {"type": "object", "properties": {}}
 _FORM: Final[dict[str, Any]] = {
-    **_TURN,
+    **_TURN_IDS,
     "serverName": "notes",
     "mode": "form",
     "_meta": None,
     "message": "Which color?",
     "requestedSchema": _FIELDS,
 }
-_CLAIM: Final[dict[str, Any]] = {
+_TOOL_APPROVAL: Final[dict[str, Any]] = {
     **_FORM,
     "message": "Allow the tool call?",
     "requestedSchema": _NO_FIELDS,
@@ -91,7 +92,7 @@ _CLAIM: Final[dict[str, Any]] = {
     },
 }
 _URL: Final[dict[str, Any]] = {
-    **_TURN,
+    **_TURN_IDS,
     "serverName": "notes",
     "mode": "url",
     "_meta": None,
@@ -99,51 +100,52 @@ _URL: Final[dict[str, Any]] = {
     "url": "https://example.com/sign-in",
     "elicitationId": "e-1",
 }
-_ASKS: Final[dict[str, Any]] = {
-    **_TURN,
+_USER_INPUT: Final[dict[str, Any]] = {
+    **_TURN_IDS,
     "itemId": "item-1",
     "isBlocking": False,
     "questions": [{"id": "color", "header": "Color", "question": "Which color?"}],
 }
-_HOST: Final[dict[str, Any]] = {
+_NETWORK: Final[dict[str, Any]] = {
     "networkApprovalContext": {"host": "example.com", "protocol": "https"},
     "proposedNetworkPolicyAmendments": [
         {"host": "example.com", "action": "allow"},
         {"host": "example.com", "action": "deny"},
     ],
 }
-_ALONE: Final[tuple[tuple[str, str, dict[str, Any]], ...]] = (
-    ("item/tool/call", "", {**_TURN, "callId": "item-1", "tool": "clock", "arguments": {}}),
+_OTHERS: Final[tuple[tuple[str, str, dict[str, Any]], ...]] = (
+    ("item/tool/call", "", {**_TURN_IDS, "callId": "item-1", "tool": "clock", "arguments": {}}),
     ("account/chatgptAuthTokens/refresh", "", {"reason": "unauthorized"}),
     ("attestation/generate", "", {}),
     ("currentTime/read", "", {"threadId": SESSION}),
 )
-"""Method, case, params of what needs nothing else to be known; a new request stands here first."""
+"""Method, case and params of requests without a running item. A new request is added here first."""
 
 
 class Sample(NamedTuple):
-    """One request, and what is known when it comes."""
+    """One request, and what is known when the request comes."""
 
     case: str
-    """Name that distinguishes it inside its method."""
+    """Name of the case, unique within the method; empty if the method has only one case."""
     request: ServerRequest
     items: Items
+    """The items that Codex has reported."""
     client: ClientFeatures
 
 
 def samples() -> Iterator[Sample]:
-    """All samples, in the order of the contract's table."""
+    """Yield all samples, in the order of the contract's table."""
     yield from _commands()
     yield from _other_approvals()
-    yield from _claims()
+    yield from _tool_approvals()
     yield from _elicitations()
     yield from _questions()
-    for method, case, params in _ALONE:
+    for method, case, params in _OTHERS:
         yield _sample(method, case, params)
 
 
 def _commands() -> Iterator[Sample]:
-    yield _sample(_COMMAND, "kind command, no decisions listed", _RUN)
+    yield _sample(_COMMAND, "kind command, no decisions listed", _RUN_PARAMS)
     listed = {
         "proposedExecpolicyAmendment": ["touch"],
         "availableDecisions": [
@@ -152,29 +154,29 @@ def _commands() -> Iterator[Sample]:
             "cancel",
         ],
     }
-    yield _sample(_COMMAND, "kind command, decisions listed", {**_RUN, **listed})
+    yield _sample(_COMMAND, "kind command, decisions listed", {**_RUN_PARAMS, **listed})
     unknown = {"availableDecisions": ["acceptOnTuesdays", "cancel"]}
-    yield _sample(_COMMAND, "kind command, no known way to allow it", {**_RUN, **unknown})
-    yield _sample(_COMMAND, "kind command, network context", {**_RUN, **_HOST})
+    yield _sample(_COMMAND, "kind command, no known way to allow it", {**_RUN_PARAMS, **unknown})
+    yield _sample(_COMMAND, "kind command, network context", {**_RUN_PARAMS, **_NETWORK})
     more = {"additionalPermissions": {"network": {"enabled": True}}}
-    yield _sample(_COMMAND, "kind command, more permissions", {**_RUN, **more})
-    stdin = {**_RUN, "kind": "writeStdin", "approvalId": "stdin-1"}
-    yield _sample(_COMMAND, "kind writeStdin", stdin, _RUNNING)
+    yield _sample(_COMMAND, "kind command, more permissions", {**_RUN_PARAMS, **more})
+    stdin = {**_RUN_PARAMS, "kind": "writeStdin", "approvalId": "stdin-1"}
+    yield _sample(_COMMAND, "kind writeStdin", stdin, _COMMAND_ITEM)
     yield _sample(_COMMAND, "kind writeStdin, to an unknown command", stdin)
-    human = {**_RUN, "kind": "humanCommand", "approvalId": "checkpoint-1"}
+    human = {**_RUN_PARAMS, "kind": "humanCommand", "approvalId": "checkpoint-1"}
     yield _sample(_COMMAND, "kind humanCommand", human)
     lasting = {"availableDecisions": ["accept", "acceptForSession", "decline", "cancel"]}
     yield _sample(_COMMAND, "kind humanCommand, a lasting decision listed", {**human, **lasting})
-    yield _sample(_COMMAND, "kind unknown to this schema", {**_RUN, "kind": "hologram"})
-    yield _sample(_COMMAND, "its turn is not running", {**_RUN, "turnId": "turn-0"})
-    yield _sample(_COMMAND, "no open session holds the thread", _RUN, thread="thread-2")
+    yield _sample(_COMMAND, "kind unknown to this schema", {**_RUN_PARAMS, "kind": "hologram"})
+    yield _sample(_COMMAND, "its turn is not running", {**_RUN_PARAMS, "turnId": "turn-0"})
+    yield _sample(_COMMAND, "no open session holds the thread", _RUN_PARAMS, thread="thread-2")
 
 
 def _other_approvals() -> Iterator[Sample]:
-    yield _sample(_FILES, "its item is in progress", _ASKED, _CHANGE)
-    yield _sample(_FILES, "its item is not in progress", _ASKED)
+    yield _sample(_FILES, "its item is in progress", _ITEM_IDS, _FILES_ITEM)
+    yield _sample(_FILES, "its item is not in progress", _ITEM_IDS)
     wanted = {"network": {"enabled": True}, "fileSystem": {"write": ["/outside"]}}
-    asked = {**_ASKED, "cwd": "/project", "permissions": wanted}
+    asked = {**_ITEM_IDS, "cwd": "/project", "permissions": wanted}
     yield _sample(_PERMISSIONS, "", asked)
     call = {"conversationId": SESSION, "callId": "item-1"}
     run = {**call, "command": ["touch", "made"], "cwd": "/project", "parsedCmd": []}
@@ -183,16 +185,18 @@ def _other_approvals() -> Iterator[Sample]:
     yield _sample("applyPatchApproval", "", {**call, **changes})
 
 
-def _claims() -> Iterator[Sample]:
+def _tool_approvals() -> Iterator[Sample]:
     kind = "codex_approval_kind mcp_tool_call"
-    yield _sample(_ELICITATION, f"{kind}, and a call in progress bears it out", _CLAIM, _CALL)
-    yield _sample(_ELICITATION, f"{kind}, and no call bears it out", _CLAIM)
-    fields = {**_CLAIM, "requestedSchema": _FIELDS}
-    yield _sample(_ELICITATION, f"{kind}, with fields", fields, _CALL)
-    url = {**_URL, "_meta": _CLAIM["_meta"]}
-    yield _sample(_ELICITATION, f"{kind}, as a URL", url, _CALL)
-    other = {**_CLAIM, "_meta": {"codex_approval_kind": "tool_suggestion"}}
-    yield _sample(_ELICITATION, "another codex_approval_kind", other, _CALL)
+    yield _sample(
+        _ELICITATION, f"{kind}, and a call in progress bears it out", _TOOL_APPROVAL, _CALL_ITEM
+    )
+    yield _sample(_ELICITATION, f"{kind}, and no call bears it out", _TOOL_APPROVAL)
+    fields = {**_TOOL_APPROVAL, "requestedSchema": _FIELDS}
+    yield _sample(_ELICITATION, f"{kind}, with fields", fields, _CALL_ITEM)
+    url = {**_URL, "_meta": _TOOL_APPROVAL["_meta"]}
+    yield _sample(_ELICITATION, f"{kind}, as a URL", url, _CALL_ITEM)
+    other = {**_TOOL_APPROVAL, "_meta": {"codex_approval_kind": "tool_suggestion"}}
+    yield _sample(_ELICITATION, "another codex_approval_kind", other, _CALL_ITEM)
 
 
 def _elicitations() -> Iterator[Sample]:
@@ -200,11 +204,11 @@ def _elicitations() -> Iterator[Sample]:
     no_fields = {**_FORM, "message": "Go on?", "requestedSchema": _NO_FIELDS}
     yield _sample(_ELICITATION, "mode form, no properties", no_fields)
     yield _sample(_ELICITATION, "mode form, no turn", {**_FORM, "turnId": None})
-    yield _sample(_ELICITATION, "mode form, client without forms", _FORM, client=_NONE)
+    yield _sample(_ELICITATION, "mode form, client without forms", _FORM, client=_NO_FEATURES)
     yield _sample(_ELICITATION, "mode url", _URL)
     plain = {**_URL, "url": "http://example.com/"}
     yield _sample(_ELICITATION, "mode url, not https", plain)
-    yield _sample(_ELICITATION, "mode url, client without URLs", _URL, client=_NONE)
+    yield _sample(_ELICITATION, "mode url, client without URLs", _URL, client=_NO_FEATURES)
     nested = {"type": "object", "properties": {"a": {"type": "object", "properties": {}}}}
     for mode in ("openai/form", "openaiForm"):
         asked = {**_FORM, "mode": mode}
@@ -212,16 +216,18 @@ def _elicitations() -> Iterator[Sample]:
         unfit = {**asked, "requestedSchema": nested}
         yield _sample(_ELICITATION, f"mode {mode}, does not fit ACP", unfit)
     proof = {"mode": "openai/userVerification", "challenge": "c", "title": "t", "description": "d"}
-    server = {**_TURN, "serverName": "notes"}
+    server = {**_TURN_IDS, "serverName": "notes"}
     yield _sample(_ELICITATION, "mode openai/userVerification", {**server, **proof})
     yield _sample(_ELICITATION, "mode unknown to this schema", {**_FORM, "mode": "hologram"})
 
 
 def _questions() -> Iterator[Sample]:
-    yield _sample(_QUESTIONS, "questions of the model", _ASKS)
-    yield _sample(_QUESTIONS, "questions of the model, client without forms", _ASKS, client=_NONE)
-    secret = {**_ASKS["questions"][0], "question": "Your password?", "isSecret": True}
-    yield _sample(_QUESTIONS, "a question marked isSecret", {**_ASKS, "questions": [secret]})
+    yield _sample(_QUESTIONS, "questions of the model", _USER_INPUT)
+    yield _sample(
+        _QUESTIONS, "questions of the model, client without forms", _USER_INPUT, client=_NO_FEATURES
+    )
+    secret = {**_USER_INPUT["questions"][0], "question": "Your password?", "isSecret": True}
+    yield _sample(_QUESTIONS, "a question marked isSecret", {**_USER_INPUT, "questions": [secret]})
     labels = ["Allow", "Allow for this session", "Cancel"]
     approval = {
         "id": "mcp_tool_call_approval_1",
@@ -229,8 +235,8 @@ def _questions() -> Iterator[Sample]:
         "question": "Allow the tool call?",
         "options": [{"label": label, "description": ""} for label in labels],
     }
-    asked = {**_ASKS, "questions": [approval]}
-    yield _sample(_QUESTIONS, "id mcp_tool_call_approval, its call in progress", asked, _CALL)
+    asked = {**_USER_INPUT, "questions": [approval]}
+    yield _sample(_QUESTIONS, "id mcp_tool_call_approval, its call in progress", asked, _CALL_ITEM)
     yield _sample(_QUESTIONS, "id mcp_tool_call_approval, without such a call", asked)
 
 
@@ -240,7 +246,7 @@ def _sample(
     params: dict[str, Any],
     item: dict[str, Any] | None = None,
     *,
-    client: ClientFeatures = _ALL,
+    client: ClientFeatures = _ALL_FEATURES,
     thread: str = SESSION,
 ) -> Sample:
     if "threadId" in params:
@@ -269,7 +275,7 @@ def _decoded(model: str | None, params: dict[str, Any]) -> Any:
 
 
 _REASON: Final = "<the reason>"
-"""Stands for what the negative reply says to Codex, which differs each time."""
+"""Stands for the reason in a negative reply to Codex, which differs each time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,10 +290,10 @@ class CatalogueOption:
 class CatalogueRow:
     """One server request in one case.
 
-    ``shown`` is what the person sees: an approval's title, an elicitation's message, the line that
-    says why it was declined. ``negative`` and ``cancelling`` are the results sent to Codex as
-    JSON, or ``{"error": {"code", "message"}}``; ``cancelling`` is for a cancelled prompt and None
-    where nobody is asked.
+    ``shown`` is the text for the person: an approval's title, an elicitation's message, or the line
+    with the reason of a decline. ``negative`` (for a no) and ``cancelling`` (for a cancelled
+    prompt) are replies to Codex as JSON: a result, or ``{"error": {"code", "message"}}``.
+    ``cancelling`` is None if nobody is asked.
     """
 
     method: str
@@ -300,12 +306,12 @@ class CatalogueRow:
 
 
 def catalogue() -> tuple[CatalogueRow, ...]:
-    """All rows, in the order of the contract's table."""
+    """Return all rows, in the order of the contract's table."""
     return tuple(_row(sample) for sample in samples())
 
 
 def as_markdown(rows: Iterable[CatalogueRow]) -> str:
-    """The rows as one table, with a new line at the end."""
+    """Return the rows as one Markdown table, with a line break at the end."""
     heads = ("server request", "case", "route", "shown", "options", "no", "cancelled")
     lines = [f"| {' | '.join(heads)} |", "| --- " * len(heads) + "|"]
     for row in rows:
@@ -319,53 +325,34 @@ def as_markdown(rows: Iterable[CatalogueRow]) -> str:
 
 
 def table_as_markdown() -> str:
-    """The routing table: what each request and each value inside one can become, and why."""
+    """Return the routing table as Markdown: the routes of each request, and of values in requests,
+    with the reasons."""
     lines = ["| server request, or value inside one | can become | why |", "| --- | --- | --- |"]
-    for row in _table():
-        can = "; ".join(f"{name}: {', '.join(row[name])}" for name in _ROUTES if row[name])
-        lines.append(f"| `{row['key']}`{_of(row['list'])} | {can or 'never sent'} | {row['why']} |")
+    for table, key, row in _table_rows():
+        names = {route: ", ".join(_names(row, route)) for route in _ROUTES}
+        routes = "; ".join(f"{route}: {text}" for route, text in names.items() if text)
+        where = "" if table == "SERVER_REQUEST_ROUTES" else f" ({table.lower().replace('_', ' ')})"
+        lines.append(f"| `{key}`{where} | {routes or 'never sent'} | {row.why} |")
     return "\n".join(lines) + "\n"
 
 
 _ROUTES: Final[tuple[RouteName, ...]] = ("approval", "elicitation", "decline")
 
 
-class _TableRow(TypedDict):
-    """One row of the routing table; the routes name the classes, grants and replies."""
-
-    list: str
-    key: str
-    approval: list[str]
-    elicitation: list[str]
-    decline: list[str]
-    why: str
+def _table_rows() -> Iterator[tuple[str, str, AnyRow]]:
+    """Yield (name of the table, key, row) of all rows."""
+    for name, rows in TABLES.items():
+        for key, row in rows.items():
+            yield name, key, row
 
 
-def _table() -> list[_TableRow]:
-    return [
-        {
-            "list": name,
-            "key": key,
-            "approval": _names(row.approval),
-            "elicitation": _names(row.elicitation),
-            "decline": _names(row.decline),
-            "why": row.why,
-        }
-        for name, rows in TABLES.items()
-        for key, row in rows.items()
-    ]
-
-
-def _names(named: Iterable[object]) -> list[str]:
-    return [each if isinstance(each, str) else getattr(each, "__name__", "") for each in named]
-
-
-def _of(name: str) -> str:
-    return "" if name == "SERVER_REQUEST_ROUTES" else f" ({name.lower().replace('_', ' ')})"
+def _names(row: AnyRow, route: RouteName) -> list[str]:
+    """Return the names of the classes, grants and replies of one route."""
+    return [getattr(each, "__name__", each) for each in getattr(row, route)]
 
 
 def as_json(rows: Iterable[CatalogueRow]) -> str:
-    """The routing table and the rows as JSON, with a new line at the end."""
+    """Return the routing table and the rows as JSON, with a line break at the end."""
     cases = [
         {
             "method": row.method,
@@ -378,7 +365,11 @@ def as_json(rows: Iterable[CatalogueRow]) -> str:
         }
         for row in rows
     ]
-    whole = {"table": _table(), "cases": cases}
+    table = [
+        {"list": name, "key": key, **{each: _names(row, each) for each in _ROUTES}, "why": row.why}
+        for name, key, row in _table_rows()
+    ]
+    whole = {"table": table, "cases": cases}
     return json.dumps(whole, indent=2, ensure_ascii=False) + "\n"
 
 
@@ -386,7 +377,8 @@ def _row(sample: Sample) -> CatalogueRow:
     routed = route(sample.request, RoutingContext(sample.items, sample.client, {SESSION}))
     request = sample.request
     name, shown, options = _shown(routed)
-    asked = name != "decline"
+    is_asked = name != "decline"
+    cancelling = _reply(cancellation(request.method, request.params, _REASON)) if is_asked else None
     return CatalogueRow(
         method=request.method,
         case=sample.case,
@@ -394,7 +386,7 @@ def _row(sample: Sample) -> CatalogueRow:
         shown=shown,
         options=options,
         negative=_reply(refusal(request.method, request.params, _REASON)),
-        cancelling=_reply(cancellation(request.method, request.params, _REASON)) if asked else None,
+        cancelling=cancelling,
     )
 
 
@@ -408,8 +400,8 @@ def _shown(routed: Route) -> tuple[RouteName, str, tuple[CatalogueOption, ...]]:
             request = elicitations.create_request(routed.form_or_url, routed.session_id, "e")
             return "elicitation", request["message"], ()
         case Decline():
-            told = "" if routed.session_id is None else "Declined without asking: "
-            return "decline", f"{told}{routed.reason}", ()
+            prefix = "" if routed.session_id is None else "Declined without asking: "
+            return "decline", f"{prefix}{routed.reason}", ()
         case _:
             assert_never(routed)
 

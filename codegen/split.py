@@ -1,8 +1,8 @@
-"""Which generated module each definition goes to.
+"""Decide which generated module each definition goes to.
 
-A definition used by one group of methods lives with it; one that several use lives in the first
-*hot* group among them, else in ``shared``. A definition's users are a subset of the users of what
-it refers to, so imports between these modules can form no cycle.
+A definition that one group of methods uses lives in the module of that group. A definition that
+several groups use lives in the first *hot* group among them, else in ``shared``. Whoever uses a
+definition also uses the definitions that it refers to, so the imports form no circle.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ SHARED = "shared"
 
 
 def group_of(method: Method, hot: Mapping[str, Sequence[str]]) -> str:
-    """The group of one method: a hot one that names it, else the first part of its wire name."""
+    """Return the hot group that names a method, else the first part of the method's wire name."""
     for group, methods in hot.items():
         if method.wire in methods:
             return group
@@ -27,26 +27,26 @@ def group_of(method: Method, hot: Mapping[str, Sequence[str]]) -> str:
 
 
 def closure(roots: set[str], definitions: dict[str, Definition]) -> set[str]:
-    """``roots`` and everything they refer to, however deep."""
+    """Return ``roots`` without ``""``, and all definitions they refer to, at any depth."""
     seen: set[str] = set()
-    todo = list(roots)
-    while todo:
-        name = todo.pop()
+    waiting = list(roots - {""})
+    while waiting:
+        name = waiting.pop()
         if name not in seen:
             seen.add(name)
-            todo += references(definitions[name])
+            waiting += references(definitions[name])
     return seen
 
 
 def assign(protocol: Protocol, hot: Mapping[str, Sequence[str]]) -> dict[str, str]:
-    """Definition → module. Raises CodegenError when a hot group names an unknown method."""
-    methods = [m for rows in protocol.methods.values() for m in rows]
-    unknown = {w for ws in hot.values() for w in ws} - {m.wire for m in methods}
+    """Return definition → module. Raises CodegenError if a hot group names an unknown method."""
+    methods = [m for of_direction in protocol.methods.values() for m in of_direction]
+    unknown = {wire for group in hot.values() for wire in group} - {m.wire for m in methods}
     if unknown:
         raise CodegenError(f"the HOT table names methods that do not exist: {sorted(unknown)}")
     roots: dict[str, set[str]] = {}
     for method in methods:
-        names = {n for n in (method.params, method.result) if n}
+        names = {method.params or "", method.result or ""}
         roots.setdefault(group_of(method, hot), set()).update(names)
     users: dict[str, set[str]] = {}
     for group, names in roots.items():
@@ -63,22 +63,19 @@ def _module(users: set[str], hot: Mapping[str, Sequence[str]]) -> str:
 
 
 def in_order(names: set[str], definitions: dict[str, Definition]) -> list[str]:
-    """``names`` so that each comes after what it refers to; a cycle is an error."""
-    done: list[str] = []
-    state: dict[str, int] = {}
+    """Return ``names`` in an order in which each follows the names that its definition refers to.
+    Raises CodegenError for a circle."""
+    done: dict[str, None] = {}
 
     def visit(name: str, path: tuple[str, ...]) -> None:
-        if state.get(name) == 1:
+        if name in path:
             msg = f"definitions refer to each other in a circle: {' → '.join((*path, name))}"
             raise CodegenError(msg)
-        if name in state:
-            return
-        state[name] = 1
-        for other in sorted(references(definitions[name]) & names):
-            visit(other, (*path, name))
-        state[name] = 2
-        done.append(name)
+        if name not in done:
+            for other in sorted(references(definitions[name]) & names):
+                visit(other, (*path, name))
+            done[name] = None
 
     for name in sorted(names):
         visit(name, ())
-    return done
+    return list(done)

@@ -1,7 +1,7 @@
-"""What of a protocol only its unstable schema has: marked in the IR, which is made from that one.
+"""Mark the parts of a protocol that only its unstable schema has, in the IR of that schema.
 
-The unstable schema is a superset: fields, union members, methods and whole types may be added.
-Anything else that differs between the two has no mark, and stops the run.
+The unstable schema is a superset: it may add fields, union members, methods and types. Any other
+difference between the two schemas stops the run.
 """
 
 from __future__ import annotations
@@ -14,41 +14,36 @@ from codegen.ir import ClassDef, Definition, EnumDef, FieldDef, Protocol, UnionD
 
 
 def marked(whole: Protocol, stable: Protocol, *, strict: bool = True) -> Protocol:
-    """``whole`` with its unstable parts marked, and behind the stable ones in every class."""
-    definitions: dict[str, Definition] = {}
+    """Return ``whole`` with marks on unstable types and fields; stable fields come first."""
+    definitions = dict(whole.definitions)
     for name, definition in whole.definitions.items():
-        known = stable.definitions.get(name)
-        if strict and known is not None:
-            _check_superset(definition, known)
-        definitions[name] = _with_marks(definition, known)
+        stable_one = stable.definitions.get(name)
+        if strict and stable_one is not None:
+            _check_superset(definition, stable_one)
+        if isinstance(definition, ClassDef) and isinstance(stable_one, ClassDef):
+            names = {field.wire for field in stable_one.fields}
+            fields = [replace(f, experimental=f.wire not in names) for f in definition.fields]
+            fields.sort(key=lambda field: field.experimental)
+            definitions[name] = replace(definition, fields=tuple(fields))
     unstable = frozenset(whole.definitions.keys() - stable.definitions.keys())
     return replace(whole, definitions=definitions, experimental=unstable)
 
 
-def _with_marks(definition: Definition, known: Definition | None) -> Definition:
-    if not isinstance(definition, ClassDef) or not isinstance(known, ClassDef):
-        return definition
-    there = {field.wire for field in known.fields}
-    fields = [replace(f, experimental=f.wire not in there) for f in definition.fields]
-    fields.sort(key=lambda field: field.experimental)
-    return replace(definition, fields=tuple(fields))
-
-
-def _check_superset(definition: Definition, known: Definition) -> None:
-    """Raise CodegenError if ``definition`` does not merely add to ``known``."""
+def _check_superset(definition: Definition, stable: Definition) -> None:
+    """Raise CodegenError if ``definition`` does not merely add to ``stable``."""
     name = definition.name
-    match definition, known:
+    match definition, stable:
         case ClassDef(), ClassDef():
             fields = {field.wire: _shape(field) for field in definition.fields}
-            wrong = [f.wire for f in known.fields if fields.get(f.wire) != _shape(f)]
+            wrong = [f.wire for f in stable.fields if fields.get(f.wire) != _shape(f)]
         case UnionDef(), UnionDef():
-            wrong = sorted(set(known.members) - set(definition.members))
-            if definition.members != known.members and definition.kind != "tagged":
+            wrong = sorted(set(stable.members) - set(definition.members))
+            if definition.members != stable.members and definition.kind != "tagged":
                 wrong.append(f"a {definition.kind} union")
         case EnumDef(), EnumDef():
-            wrong = sorted({str(v) for v in definition.values} ^ {str(v) for v in known.values})
+            wrong = sorted({str(v) for v in definition.values} ^ {str(v) for v in stable.values})
         case _:
-            wrong = [] if replace(definition, doc="") == replace(known, doc="") else ["its kind"]
+            wrong = [] if replace(definition, doc="") == replace(stable, doc="") else ["its kind"]
     if wrong:
         msg = f"{name} is otherwise in the stable schema: {', '.join(wrong)}; teach stability.py"
         raise CodegenError(msg)
@@ -60,7 +55,7 @@ def _shape(field: FieldDef) -> tuple[object, ...]:
 
 
 def containing(protocol: Protocol) -> frozenset[str]:
-    """Stable definitions that hold something unstable, however deep: read otherwise without it."""
+    """Return the stable definitions that contain unstable parts, at any depth."""
     found = {
         name
         for name, definition in protocol.definitions.items()

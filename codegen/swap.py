@@ -1,4 +1,4 @@
-"""A folder put in place of another, whole or not at all."""
+"""Put a folder in the place of another, whole or not at all."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from pathlib import Path
 
 
 def swap(new: Path, target: Path) -> None:
-    """Let ``new`` take the place of ``target``; both are on one file system.
+    """Put ``new`` in the place of ``target``; both are on one file system.
 
-    If the last step fails the old folder is put back. Killed between two renames it leaves
-    ``target`` missing and the old folder beside it, which `restore` puts back.
+    If the second rename fails, the old folder is put back. A process that is killed between the
+    renames leaves the old folder beside the missing ``target``: `restore` puts it back.
     """
     old = _beside(target)
     if old.exists():
@@ -25,7 +25,7 @@ def swap(new: Path, target: Path) -> None:
 
 
 def restore(target: Path) -> None:
-    """Put back what a killed `swap` left aside."""
+    """Put back the old folder that a killed `swap` left beside ``target``."""
     old = _beside(target)
     if old.exists() and not target.exists():
         old.rename(target)

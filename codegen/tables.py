@@ -1,6 +1,6 @@
-"""Handwritten tables as they stand in the source: their rows, by syntax, without importing them.
+"""Read the rows of handwritten tables from their source, and write the text of new rows.
 
-A table that lacks a row does not import. Owns where the tables are and what a new row looks like.
+Works on syntax, because a table that lacks a row cannot be imported.
 """
 
 from __future__ import annotations
@@ -32,28 +32,34 @@ ACP_TABLES = {
 
 @dataclass(frozen=True)
 class Table:
-    """A handwritten table: where it is, what its keys must be, and how a new row looks."""
+    """A handwritten table."""
 
     path: str
     name: str
     keys: frozenset[str]
+    """The keys that the table must have."""
     row: str
-    what: str
+    """Source of a new row, with ``{key}`` in place of the key."""
+    missing: str
+    """Text for a person about a missing row, with ``{key}``."""
     inner: str = ""
-    """The key below which the rows stand, for a table of tables."""
+    """In a table of tables: the key of the inner table that has the rows."""
     rows: Mapping[str, str] = field(default_factory=dict)
-    """Key → how its row looks, where that is not ``row``."""
+    """Key → source of the new row, for keys to which ``row`` does not apply."""
 
 
 @dataclass(frozen=True)
 class Rows:
-    """What a table holds: key → its line and its value as text; and where a new row goes."""
+    """The rows that a table has."""
 
     lines: Mapping[str, int]
+    """Key → its line."""
     values: Mapping[str, str]
+    """Key → source of its value."""
     end: int
+    """The last line of the table, before which a new row belongs."""
     indent: str = "    "
-    """What stands before a row."""
+    """Spaces before a row."""
 
 
 _DECLINE = """\
@@ -64,7 +70,7 @@ _NEVER = '"{key}": SentDecision(why="{key} is never sent."),'
 
 
 def codex_tables(codex: Protocol) -> list[Table]:
-    """Every table that must have a row for each method or value of the Codex schema."""
+    """Return the tables that must have a row for each method or value of the Codex schema."""
     requests = frozenset(m.wire for m in codex.methods["server_requests"])
     notifications = frozenset(m.wire for m in codex.methods["server_notifications"])
     found = [
@@ -72,9 +78,9 @@ def codex_tables(codex: Protocol) -> list[Table]:
             REFUSALS, "REFUSALS", requests, '"{key}": _not_offered,',
             "server request {key} has no negative reply",
             rows={
-                m.wire: f'"{m.wire}": lambda _, __: models.{m.result}({snake(name)}="{no}"),'
+                m.wire: f'"{m.wire}": lambda _, __: models.{m.result}({snake(name)}="{word}"),'
                 for m in codex.methods["server_requests"]
-                for name, no in negative_form(m, codex).items()
+                for name, word in negative_form(m, codex).items()
             },
         ),
         Table(
@@ -87,21 +93,23 @@ def codex_tables(codex: Protocol) -> list[Table]:
         keys = frozenset(key for key, _ in table["rows"])
         name, row = table["name"], _NEVER if table["row"] == "SentDecision" else _DECLINE
         if name == ROUTE_TABLE:
-            what = "server request {key} is UNROUTED: say what it is, with an arm of classify() in "
-            what += "codex/approvals/classify.py and a row"
-            found.append(Table(ROUTES, name, keys, row, what))
+            missing = (
+                "server request {key} is UNROUTED: say what it is, with an arm of classify() in "
+                "codex/approvals/classify.py and a row"
+            )
+            found.append(Table(ROUTES, name, keys, row, missing))
         else:
-            what = f"{name}: the value {{key}} is undecided"
-            found.append(Table(ROUTES, "DISCRIMINATORS", keys, row, what, inner=name))
+            missing = f"{name}: the value {{key}} is undecided"
+            found.append(Table(ROUTES, "DISCRIMINATORS", keys, row, missing, inner=name))
     return found
 
 
-_NO = ("decline", "declined", "denied", "deny", "reject", "rejected")
-"""Words of a reply that say no; the first that it has is taken."""
+_NEGATIVE_WORDS = ("decline", "declined", "denied", "deny", "reject", "rejected")
 
 
 def negative_form(method: Method, protocol: Protocol) -> dict[str, str]:
-    """The reply of a server request that says no with one word; empty if it has none."""
+    """Return the negative reply, as JSON, of a server request whose reply is one word; return an
+    empty dict if no word of the reply is negative."""
     result = protocol.definitions.get(method.result or "")
     required = [f for f in result.fields if f.required] if isinstance(result, ClassDef) else []
     if len(required) != 1:
@@ -112,27 +120,26 @@ def negative_form(method: Method, protocol: Protocol) -> dict[str, str]:
         values = chosen.values
     elif isinstance(chosen, UnionDef):
         values = chosen.literals
-    word = next((word for word in _NO if word in values), None)
+    word = next((word for word in _NEGATIVE_WORDS if word in values), None)
     return {} if word is None else {required[0].wire: word}
 
 
 def in_words(row: str) -> str:
-    """A row of the routing table as it is printed: what it allows, and why."""
+    """Return the routes and the reason of a row of the routing table, for a person."""
     call = ast.parse(row, mode="eval").body
     if not isinstance(call, ast.Call):
         return row
-    given = {keyword.arg: keyword.value for keyword in call.keywords}
-    allowed = [name for name in ("approval", "elicitation", "decline") if name in given]
-    return f"{' or '.join(allowed) or 'never sent'}: {text_of(given.get('why'))}"
+    arguments = {keyword.arg: keyword.value for keyword in call.keywords}
+    routes = [name for name in ("approval", "elicitation", "decline") if name in arguments]
+    return f"{' or '.join(routes) or 'never sent'}: {text_of(arguments.get('why'))}"
 
 
 def read_rows(root: Path, table: Table) -> Rows:
-    """The rows of one table. Raises CodegenError if it is not where it was."""
+    """Return the rows of one table. Raises CodegenError if the file no longer has the table."""
     path = root / table.path
     for node in ast.parse(path.read_text()).body:
-        target = node.target if isinstance(node, ast.AnnAssign) else None
-        if isinstance(target, ast.Name) and target.id == table.name:
-            value: ast.expr | None = node.value if isinstance(node, ast.AnnAssign) else None
+        if isinstance(node, ast.AnnAssign) and ast.unparse(node.target) == table.name:
+            value = node.value
             if table.inner and isinstance(value, ast.Dict):
                 rows = dict(zip(map(text_of, value.keys), value.values, strict=True))
                 value = rows.get(table.inner, value)
@@ -143,7 +150,7 @@ def read_rows(root: Path, table: Table) -> Rows:
 
 
 def rows_of(table: ast.Dict) -> Rows:
-    """The rows of a dict as it is written."""
+    """Return the rows of a dict's source."""
     pairs = [(k, v) for k, v in zip(table.keys, table.values, strict=True) if k is not None]
     lines = {text_of(key): key.lineno for key, _ in pairs}
     values = {text_of(key): ast.unparse(value) for key, value in pairs}
@@ -152,25 +159,26 @@ def rows_of(table: ast.Dict) -> Rows:
 
 
 def text_of(node: ast.expr | None) -> str:
-    """The text of a constant; empty for all else."""
+    """Return the text of a constant; empty for every other expression."""
     return str(node.value) if isinstance(node, ast.Constant) else ""
 
 
 def acp_tables(
     files: list[SourceFile], protocols: Mapping[str, Protocol]
 ) -> Iterator[tuple[str, Table, Rows]]:
-    """Every dict of handwritten code that is typed as a table of ACP's methods, with its rows.
+    """Yield each dict that is typed as a table of ACP's methods: its version, itself, its rows.
 
-    Each with the version whose table it is. Unstable methods are in tables that need no row.
+    A table needs no rows for unstable methods.
     """
     for file in files:
         if not any(kind in file.text for kind in ACP_TABLES):
             continue
         for name, annotation, value in _typed_dicts(file):
-            written = ast.unparse(annotation).rstrip("]'\"").rpartition("[")[2]
-            module, _, kind = written.rpartition(".")
+            # The type in brackets, as of ``Final[...]``: ``v2.AgentRequestHandlers``, or a name.
+            type_name = ast.unparse(annotation).rstrip("]'\"").rpartition("[")[2]
+            module, _, kind = type_name.rpartition(".")
             version = module if module in protocols else "v1"
-            version, kind = file.names.get(written, (version, kind))
+            version, kind = file.names.get(type_name, (version, kind))
             if kind not in ACP_TABLES or version not in protocols or None in value.keys:
                 continue
             keys = frozenset(stable_methods(protocols[version], ACP_TABLES[kind]))
@@ -180,13 +188,13 @@ def acp_tables(
 
 
 def stable_methods(protocol: Protocol, directions: Iterable[str]) -> Iterator[str]:
-    """The methods of some directions that the stable schema has."""
+    """Yield the methods of ``directions`` that the stable schema has."""
     for direction in directions:
         yield from (m.wire for m in protocol.methods[direction] if not m.experimental)
 
 
 def _typed_dicts(file: SourceFile) -> Iterator[tuple[str, ast.expr, ast.Dict]]:
-    """(name, annotation, dict) of every annotated constant and every function that returns one."""
+    """Yield (name, annotation, dict) of annotated dicts, and of functions that return a dict."""
     for node in file.nodes:
         if isinstance(node, ast.AnnAssign) and isinstance(node.value, ast.Dict):
             yield ast.unparse(node.target), node.annotation, node.value

@@ -1,7 +1,7 @@
-"""``python -m codegen.tool_pins``: exact pins of tools, moved to the newest versions.
+"""``python -m codegen.tool_pins``: move the exact pins of tools to the newest versions.
 
-Owns where such pins stand. Not among them: the schemas (``codegen.refresh``), Codex and pydantic,
-which are pinned to what is tested.
+Does not move the pins of schemas (``codegen.refresh`` does), of Codex and of pydantic, which are
+pinned to the tested versions.
 """
 
 from __future__ import annotations
@@ -31,16 +31,17 @@ Newest = Callable[[str], str]
 
 @dataclass(frozen=True)
 class Pin:
-    """One exact pin, where it stands."""
+    """One exact pin in a file."""
 
     path: str
     name: str
     version: str
-    written: str
+    text: str
+    """The whole pin, as the file has it."""
 
 
 def pins(root: Path, files: Sequence[str], pattern: re.Pattern[str]) -> Iterator[Pin]:
-    """Every exact pin of the files, but those that are moved otherwise."""
+    """Yield every exact pin of the files that ``pattern`` finds, without `NOT_MOVED`."""
     for name in files:
         for match in pattern.finditer((root / name).read_text()):
             if match["name"] not in NOT_MOVED:
@@ -48,20 +49,20 @@ def pins(root: Path, files: Sequence[str], pattern: re.Pattern[str]) -> Iterator
 
 
 def move(root: Path, files: Sequence[str], pattern: re.Pattern[str], newest: Newest) -> list[str]:
-    """Write the newest versions; a line for each pin that moved."""
-    said = []
+    """Write the newest versions into the files; return a line for each pin that moved."""
+    moved = []
     for pin in list(pins(root, files, pattern)):
         version = newest(pin.name)
         if version != pin.version:
             path = root / pin.path
-            now = pin.written.replace(pin.version, version)
-            path.write_text(path.read_text().replace(pin.written, now))
-            said.append(f"{pin.path}: {pin.name} {pin.version} → {version}")
-    return said
+            text = pin.text.replace(pin.version, version)
+            path.write_text(path.read_text().replace(pin.text, text))
+            moved.append(f"{pin.path}: {pin.name} {pin.version} → {version}")
+    return moved
 
 
 def newest_on_pypi(name: str) -> str:
-    """What pip would install. Raises FetchFailed."""
+    """Return the version that pip would install. Raises FetchFailed."""
     command = [sys.executable, "-m", "pip", "install", "--quiet", "--dry-run", "--no-deps"]
     command += ["--ignore-installed", "--report", "-", name]
     report = json.loads(run(command, Progress(), timeout=_SECONDS))
@@ -69,23 +70,23 @@ def newest_on_pypi(name: str) -> str:
 
 
 def newest_on_npm(name: str) -> str:
-    """What npm calls the latest. Raises FetchFailed."""
+    """Return npm's latest version. Raises FetchFailed."""
     text = run(["npm", "view", "--json", name, "version"], Progress(), timeout=_SECONDS)
     return str(json.loads(text))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Move every pin; 2 if a registry did not answer, and what moved before stays moved."""
+    """Move every pin. Return 2 if a registry did not answer; pins that were moved stay moved."""
     parser = argparse.ArgumentParser(prog="python -m codegen.tool_pins", description=__doc__)
     parser.add_argument("--npm", action="store_true", help="also those of npm; needs npm")
     args = parser.parse_args(arguments)
     try:
-        said = move(ROOT, PYPI_FILES, _PYPI, newest_on_pypi)
-        said += move(ROOT, NPM_FILES, _NPM, newest_on_npm) if args.npm else []
+        moved = move(ROOT, PYPI_FILES, _PYPI, newest_on_pypi)
+        moved += move(ROOT, NPM_FILES, _NPM, newest_on_npm) if args.npm else []
     except FetchFailed as error:
         print(f"tool_pins: {error}", file=sys.stderr)
         return 2
-    print("\n".join(said) or "every pin is the newest")
+    print("\n".join(moved) or "every pin is the newest")
     return 0
 
 

@@ -1,8 +1,8 @@
-"""Whether the rows of the routing table are true: what becomes of requests, and what is answered.
+"""Check the rows of the routing table against the routes and replies that really come out.
 
-Every sample of `codegen.route_catalogue` is routed and answered in every way that there is: with
-the refusals, with each grant that an approval could get, with each thing that a person does with an
-elicitation. Each row must say what then happened, and nothing else.
+Routes every sample of `codegen.route_catalogue` and answers it in every possible way: with the
+refusals, with each grant for an approval, with each of a person's answers to an elicitation. Each
+row must name exactly the outcomes.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ from codex_acp.routing.table import TABLES, route
 from codex_acp.wire.codec import plain
 
 Key: TypeAlias = tuple[str, str]
-"""A table, and one of its keys."""
+"""The name of a table, and one of the table's keys."""
 
 Outcome: TypeAlias = tuple[str, object]
-"""A field of a row, and what stands in it."""
+"""The name of a row's field, and one entry of the field."""
 
 FIELDS: Final = ("approval", "elicitation", "decline")
 
@@ -48,7 +48,7 @@ DECISIONS: Final[dict[type, Key]] = {
     models.PermissionsRequestApprovalResponse: ("PERMISSION_SCOPES", "scope"),
     models.McpServerElicitationRequestResponse: ("ELICITATION_ACTIONS", "action"),
 }
-"""Reply → the table of its decision, and the field that holds it."""
+"""Class of a reply → the table of its decision, and the field that holds the decision."""
 
 GRANTS: Final[tuple[Grant, ...]] = (
     Once(),
@@ -58,18 +58,20 @@ GRANTS: Final[tuple[Grant, ...]] = (
     RememberHost("example.com", "allow"),
     RememberHost("example.com", "deny"),
 )
-"""Grants of every class, to be tried besides those that a request offers."""
+"""Grants of every class, which are tried in addition to the grants that a request offers."""
 
 
 def require_true() -> None:
-    """Raise IncompleteTable that names each row of the table which is not true."""
+    """Raise IncompleteTable that names each wrong row of the tables."""
     tables: Mapping[str, Mapping[str, AnyRow]] = TABLES
-    sent = {name for name, rows in tables.items() if not isinstance(next(iter(rows.values())), Row)}
     routes = map(_routed, samples())
-    asked = {type(routed.approval) for routed in routes if isinstance(routed, Approval)}
-    decided = {table for table, _ in DECISIONS.values()}
-    unseen = [f"add a sample of {c.__name__}" for c in set(get_args(ApprovalRequest)) - asked]
-    unseen += [f"say in codegen/true_rows.py who sends {n}" for n in sent ^ decided]
+    approvals = {type(routed.approval) for routed in routes if isinstance(routed, Approval)}
+    unseen = [f"add a sample of {c.__name__}" for c in set(get_args(ApprovalRequest)) - approvals]
+    of_decisions = {
+        name for name, rows in tables.items() if not isinstance(next(iter(rows.values())), Row)
+    }
+    named = {table for table, _ in DECISIONS.values()}
+    unseen += [f"say in codegen/true_rows.py who sends {n}" for n in of_decisions ^ named]
     wrong = [
         f"mend the row for {key!r}: {problem}"
         for name, rows in tables.items()
@@ -81,60 +83,63 @@ def require_true() -> None:
 
 
 def untrue(table: str, key: str, row: AnyRow) -> str:
-    """What a row says that does not happen, or leaves out that does; empty for a true one."""
-    said = {(field, each) for field in FIELDS for each in getattr(row, field)}
-    besides = {("decline", Refused)} - said  # each request can be declined, and need not be
-    happened = happens()[table, key] - besides
-    words = [f"it leaves out {_name(each)}" for each in happened - said]
-    words += [f"nothing becomes {_name(each)}" for each in said - happened]
+    """Return the outcomes that a row leaves out or invents, for a person; empty for a true row."""
+    stated = {(field, each) for field in FIELDS for each in getattr(row, field)}
+    unstated = {("decline", Refused)} - stated  # every request can be declined: no row must say so
+    real = real_outcomes()[table, key] - unstated
+    words = [f"it leaves out {_name(each)}" for each in real - stated]
+    words += [f"nothing becomes {_name(each)}" for each in stated - real]
     return ", ".join(sorted(words))
 
 
 @cache
-def happens() -> Mapping[Key, set[Outcome]]:
-    """Each row → what its requests become, or what its decision is sent for."""
+def real_outcomes() -> Mapping[Key, set[Outcome]]:
+    """Return each row's key → the routes of its requests, or the replies with its decision."""
     found: dict[Key, set[Outcome]] = {(t, key): set() for t, rows in TABLES.items() for key in rows}
     for sample in samples():
         routed = _routed(sample)
         for key in _rows_of(sample.request):
-            found[key].add(_became(sample, routed))
+            found[key].add(_route_outcome(sample, routed))
         for outcome, reply in _replies(sample, routed):
-            for key in _decided(reply):
-                found[key].add(outcome)
+            if type(reply) in DECISIONS:
+                table, member = DECISIONS[type(reply)]
+                value = plain(getattr(reply, member))
+                decision = next(iter(value)) if isinstance(value, dict) else str(value)
+                found[table, decision].add(outcome)
     return found
 
 
 def _name(outcome: Outcome) -> str:
-    field, what = outcome
-    return f"{field} {getattr(what, '__name__', what)}"
+    field, entry = outcome
+    return f"{field} {getattr(entry, '__name__', entry)}"
 
 
 def _routed(sample: Sample) -> Route:
     return route(sample.request, RoutingContext(sample.items, sample.client, {SESSION}))
 
 
-def _rows_of(asked: Any) -> Iterator[Key]:
-    """The rows that a request is about: of its method, its mode, its kind."""
-    yield "SERVER_REQUEST_ROUTES", asked.method
+def _rows_of(request: Any) -> Iterator[Key]:
+    """Yield the rows for a request's method, mode and kind."""
+    yield "SERVER_REQUEST_ROUTES", request.method
     for table, attribute in (("ELICITATION_MODES", "mode"), ("COMMAND_KINDS", "kind")):
-        value = getattr(asked.params, attribute, None)
+        value = getattr(request.params, attribute, None)
         if value in FIELD_TYPES[table]:
             yield table, value
 
 
-def _became(sample: Sample, routed: Route) -> Outcome:
-    what = type(classify(sample.request, sample.items))
+def _route_outcome(sample: Sample, routed: Route) -> Outcome:
+    request_class = type(classify(sample.request, sample.items))
     match routed:
         case Approval():
             return "approval", type(routed.approval)
         case Elicitation():
-            return "elicitation", what
+            return "elicitation", request_class
         case Decline():
-            return "decline", what if what is ProgramOnly else Refused
+            return "decline", request_class if request_class is ProgramOnly else Refused
 
 
 def _replies(sample: Sample, routed: Route) -> Iterator[tuple[Outcome, object]]:
-    """Every reply that a sample can get, and what it is for."""
+    """Yield every reply that a sample can get, after the outcome that the reply stands for."""
     method, params = sample.request.method, sample.request.params
     yield ("decline", "refusal"), refusals.refusal(method, params, "no")
     yield ("decline", "cancellation"), refusals.cancellation(method, params, "no")
@@ -142,19 +147,10 @@ def _replies(sample: Sample, routed: Route) -> Iterator[tuple[Outcome, object]]:
         for grant in dict.fromkeys((*routed.offered.grants, *GRANTS)):
             try:
                 yield ("approval", type(grant)), granted(routed.approval, grant)
-            except ValueError:
+            except ValueError:  # a grant of GRANTS that does not fit this approval
                 assert grant not in routed.offered.grants
     elif isinstance(routed, Elicitation):
-        what = type(classify(sample.request, sample.items))
         content = {"color": "red"} if "color" in repr(params) else {}
-        for said in FIELD_TYPES["ELICITATION_ACTIONS"]:
-            answer = reply_to(routed.form_or_url, {"action": said, "content": content})
-            yield ("elicitation", what), answer.result
-
-
-def _decided(reply: object) -> Iterator[Key]:
-    """The row of the decision in a reply."""
-    if type(reply) in DECISIONS:
-        table, member = DECISIONS[type(reply)]
-        value = plain(getattr(reply, member))
-        yield table, next(iter(value)) if isinstance(value, dict) else str(value)
+        for action in FIELD_TYPES["ELICITATION_ACTIONS"]:
+            answer = reply_to(routed.form_or_url, {"action": action, "content": content})
+            yield _route_outcome(sample, routed), answer.result

@@ -1,7 +1,8 @@
-"""IR → the functions of the schema modules, in the words of ``codex_acp.wire.words``.
+"""Write the functions of the schema modules, which call the functions of ``codex_acp.wire.words``.
 
-Says about each definition what its annotations say to pydantic (`codegen.rewrite`,
-`codegen.aliases`); a test compares the two for every definition.
+Here those functions are called words. A definition's function makes the core schema that pydantic
+would derive from the definition's annotations (`codegen.rewrite`, `codegen.aliases`); a test
+compares the two for every definition.
 """
 
 from __future__ import annotations
@@ -21,48 +22,46 @@ _BOUNDED = {
 }
 
 Attributes = Mapping[str, Mapping[str, FieldDef]]
-"""Class → its attributes, in order, and the property each stands for."""
+"""Class → its attributes in order → the property of each."""
 
 
 def function_of(
     definition: Definition, attributes: Attributes, unstable: frozenset[str] = frozenset()
 ) -> str:
-    """The function that gives the definition's schema or, of a class, its fields.
+    """Return the function that returns the definition's schema or, for a class, its fields.
 
-    ``unstable`` has the names of definitions that are left out where ``ref.unstable`` is false.
+    ``unstable`` has the definitions that the schema leaves out if ``ref.unstable`` is false.
     """
     name = definition.name
     try:
         match definition:
             case ClassDef():
-                rows = {f"{a!r}: {_field(a, f)}": f for a, f in attributes[name].items()}
-                returned, body = (
-                    "Fields",
-                    _dict(
-                        [row for row, f in rows.items() if not f.experimental],
-                        [row for row, f in rows.items() if f.experimental],
-                    ),
-                )
+                rows: tuple[list[str], list[str]] = ([], [])
+                for attribute, field in attributes[name].items():
+                    rows[field.experimental].append(f"{attribute!r}: {_field(attribute, field)}")
+                body = _dict(*rows)
             case EnumDef():
                 values = ", ".join(map(repr, definition.values))
-                word = "open_enum" if definition.is_open else "literal"
-                returned, body = "Schema", f"{word}({values})"
+                body = f"{'open_enum' if definition.is_open else 'literal'}({values})"
             case UnionDef():
-                returned, body = "Schema", _union(definition, attributes, unstable)
+                body = _union(definition, attributes, unstable)
             case AliasDef():
-                returned, body = "Schema", _word(definition.node)
+                body = _schema(definition.node)
     except KeyError as error:
         msg = f"{name} needs a word that codex_acp.wire.words does not have: {error}"
         raise CodegenError(msg) from None
+    returned = "Fields" if isinstance(definition, ClassDef) else "Schema"
     return f"def {name}(ref: Ref) -> {returned}:\n    return {body}\n"
 
 
-def _dict(rows: list[str], unstable: list[str]) -> str:
+def _dict(stable: list[str], unstable: list[str]) -> str:
+    """Return the source of a dict, whose ``unstable`` items depend on ``ref.unstable``."""
     more = [f"**({{{', '.join(unstable)}}} if ref.unstable else {{}})"] if unstable else []
-    return f"{{{', '.join([*rows, *more])}}}"
+    return f"{{{', '.join([*stable, *more])}}}"
 
 
-def _word(node: Node) -> str:
+def _schema(node: Node) -> str:
+    """Return the source of the core schema of a node."""
     if not node:
         return "ANY"
     if "$ref" in node:
@@ -72,20 +71,19 @@ def _word(node: Node) -> str:
     if "anyOf" in node:
         inner = node["anyOf"][0]
         # datamodel-code-generator annotates a map that may be null as ``dict[str, Any] | None``.
-        word = "mapping(ANY)" if inner.get("type") == "object" else _word(inner)
-        return f"nullable({word})"
+        return f"nullable({'mapping(ANY)' if inner.get('type') == 'object' else _schema(inner)})"
     if node["type"] == "array":
-        return f"array({_word(node['items'])})"
+        return f"array({_schema(node['items'])})"
     if node["type"] == "object":
-        return f"mapping({_word(node['additionalProperties'])})"
+        return f"mapping({_schema(node['additionalProperties'])})"
     kind = node["type"]
-    word = _SCALARS[kind]
+    constant = _SCALARS[kind]
     bounds = {key: value for key, value in node.items() if key != "type"}
     if not bounds:
-        return word
+        return constant
     word, arguments = _BOUNDED[kind]
-    kept = {arguments[k]: v if kind == "number" else int(v) for k, v in bounds.items()}
-    return f"{word}({', '.join(f'{k}={v}' for k, v in kept.items())})"
+    limits = {arguments[k]: v if kind == "number" else int(v) for k, v in bounds.items()}
+    return f"{word}({', '.join(f'{k}={v}' for k, v in limits.items())})"
 
 
 def _field(attribute: str, field: FieldDef) -> str:
@@ -95,18 +93,18 @@ def _field(attribute: str, field: FieldDef) -> str:
     node = field.node
     if field.skip_invalid_items:
         items = node["anyOf"][0] if "anyOf" in node else node
-        word = f"array(omit_if_invalid({_word(items['items'])}))"
-        word = f"nullable({word})" if "anyOf" in node else word
+        schema = f"array(omit_if_invalid({_schema(items['items'])}))"
+        schema = f"nullable({schema})" if "anyOf" in node else schema
     else:
-        word = _word(node)
+        schema = _schema(node)
     if field.null_as_default:
-        word = f"empty_if_null({word})"
+        schema = f"empty_if_null({schema})"
     if field.lenient:
-        word = f"{'empty' if field.required else 'omit'}_if_invalid({word})"
-    default, is_present = default_of(field)
-    if not is_present:
-        return _call("required", word, wire)
-    return _call("optional", word, wire, "" if default is None else f"default={default!r}")
+        schema = f"{'empty' if field.required else 'omit'}_if_invalid({schema})"
+    default, has_default = default_of(field)
+    if not has_default:
+        return _call("required", schema, wire)
+    return _call("optional", schema, wire, "" if default is None else f"default={default!r}")
 
 
 def _call(word: str, *arguments: str) -> str:
@@ -116,11 +114,11 @@ def _call(word: str, *arguments: str) -> str:
 def _union(definition: UnionDef, attributes: Attributes, unstable: frozenset[str]) -> str:
     unknown = "unknown=UNKNOWN_VARIANT" if definition.is_open else ""
     if definition.kind == "untagged":
-        words = [f"ref({m!r})" for m in definition.members]
-        words += [_word(node) for node in definition.nodes if node != NULL]
-        union = words[0] if len(words) == 1 else _call("untagged", *words)
+        schemas = [f"ref({m!r})" for m in definition.members]
+        schemas += [_schema(node) for node in definition.nodes if node != NULL]
+        union = schemas[0] if len(schemas) == 1 else _call("untagged", *schemas)
         return f"nullable({union})" if NULL in definition.nodes else union
-    rows: tuple[list[str], list[str]] = ([], [])
+    rows: tuple[list[str], list[str]] = ([], [])  # the stable and the unstable ones
     for key, group in definition.choices:
         rows[unstable.issuperset(group)].append(f"{key!r}: {_group(group, unstable)}")
     choices = _dict(*rows)
@@ -139,12 +137,13 @@ def _union(definition: UnionDef, attributes: Attributes, unstable: frozenset[str
 
 
 def _group(classes: tuple[str, ...], unstable: frozenset[str]) -> str:
+    """Return the source of the core schema of all classes with one tag."""
     if len(classes) == 1:
         return f"ref({classes[0]!r})"
-    whole = unstable.issuperset(classes)
+    all_unstable = unstable.issuperset(classes)  # then the caller leaves out the whole group
     refs = [
         f"*([ref({cls!r})] if ref.unstable else [])"
-        if cls in unstable and not whole
+        if cls in unstable and not all_unstable
         else f"ref({cls!r})"
         for cls in classes
     ]

@@ -10,31 +10,22 @@ _FLAT = (
     "reason may add"
 )
 
+_REASONS = ("end_turn", "max_tokens", "max_turn_requests", "refusal", "cancelled", "error")
 _STOP_REASON = {
     "description": "Why foreground work stopped.",
     "anyOf": [
-        *(
-            {"type": "string", "const": value}
-            for value in (
-                "end_turn",
-                "max_tokens",
-                "max_turn_requests",
-                "refusal",
-                "cancelled",
-                "error",
-            )
-        ),
+        *({"type": "string", "const": reason} for reason in _REASONS),
         {"type": "string", "title": "other"},
     ],
 }
-"""The members of v2's union by stopReason; the digest of that union vouches for them."""
+"""Enum of the stop reasons of v2's union; the digest of the union's patch guards the list."""
 
 _ERROR = {
     "description": "Why, with the stop reason ``error``: the failure as a JSON-RPC error object.",
     "anyOf": [{"$ref": "#/$defs/Error"}, {"type": "null"}],
     "x-deserialize-default-on-error": True,
 }
-"""What ``ErrorStopReason`` adds."""
+"""The member that ``ErrorStopReason`` adds to the union's other members."""
 
 PATCHES: dict[str, tuple[Patch, ...]] = {
     "v1": (
@@ -59,4 +50,4 @@ PATCHES: dict[str, tuple[Patch, ...]] = {
         Patch("/$defs/StopReason", ABSENT, _STOP_REASON, "what the members of that union say"),
     ),
 }
-"""Protocol version → patches of its schema, applied before anything is read."""
+"""Protocol version → patches of its schema, which are applied first."""

@@ -11,7 +11,7 @@ import ast
 import re
 from pathlib import Path
 
-from codegen.coverage import _ALSO_THERE, _names
+from codegen.coverage import _OTHER_NAMES, _names
 from codegen.drift_model import SchemaSet
 from codegen.exposure import SRC, SourceFile, read_sources
 from codegen.ir import EnumDef, Protocol, UnionDef
@@ -25,7 +25,7 @@ class _Cut(ast.NodeTransformer):
 
     def __init__(self, codex: Protocol, now: Protocol) -> None:
         self.file: SourceFile
-        self.gone = _names(now) - _names(codex) - _ALSO_THERE
+        self.gone = _names(now) - _names(codex) - _OTHER_NAMES
         self.gone_literals = _literals(now) - _literals(codex)
         self.tables = {
             "SERVER_REQUEST_ROUTES": _methods(codex, "server_requests"),
