@@ -128,7 +128,7 @@ class ConfigBench:
             if "directory" not in more:
                 cwd, how = str(result.get("cwd", "")), more.get("how", "new")
                 config_read = None if how == "new" else CONFIG_READ
-                more["directory"] = self.config.opening(self.codex, cwd, config_read)
+                more["directory"] = self.config.ask_lists(self.codex, cwd, config_read)
             self.opened = await self.config.open(thread, self.codex, result, **more)
             answer = self.config.answer(thread)
         message = {"jsonrpc": "2.0", "result": {"sessionId": THREAD, **answer}}

@@ -59,7 +59,7 @@ async def test_a_session_that_opens_computes_no_options_of_the_others(
     async with ConfigBench(*LISTS, *([again] * 30)) as bench:
         for number in range(30):
             computed.clear()
-            directory = bench.config.opening(bench.codex, "/w")
+            directory = bench.config.ask_lists(bench.codex, "/w")
             thread = f"thread-{number}"
             await bench.open(started(thread={"id": thread}), thread, directory=directory)
             assert directory.done.is_set()
@@ -71,7 +71,7 @@ async def test_profiles_that_come_late_are_told_to_the_session_of_their_director
     late = Expect("permissionProfile/list", silent=True)
     async with ConfigBench(*LISTS, late) as bench:
         await bench.open()
-        directory = bench.config.opening(bench.codex, "/other")
+        directory = bench.config.ask_lists(bench.codex, "/other")
         bench.hurried = True
         await bench.open(started(thread={"id": "thread-2"}), "thread-2", directory=directory)
         assert bench.updates == []
@@ -85,7 +85,7 @@ async def test_profiles_that_come_late_are_told_to_the_session_of_their_director
 async def test_what_comes_late_for_a_session_that_was_closed_is_told_to_nobody() -> None:
     late = Expect("permissionProfile/list", silent=True)
     async with ConfigBench(*LISTS[:2], late, hurried=True) as bench:
-        directory = bench.config.opening(bench.codex, "/w")
+        directory = bench.config.ask_lists(bench.codex, "/w")
         await bench.open(directory=directory)
         bench.config.closed(THREAD)
         with anyio.fail_after(60):

@@ -52,7 +52,7 @@ async def test_trust_is_asked_of_codex_and_then_stays_as_it_is(
 ) -> None:
     written = Expect("config/batchWrite", {"status": "ok"})
     async with ConfigBench(*LISTS, written, booleans=booleans) as bench:
-        directory = bench.config.opening(bench.codex, str(tmp_path), read())
+        directory = bench.config.ask_lists(bench.codex, str(tmp_path), read())
         answer = await bench.open(directory=directory)
         option = by_id(answer["configOptions"])["trust"]
         assert option["type"] == ("boolean" if booleans else "select")
@@ -72,7 +72,7 @@ async def test_a_configuration_that_cannot_be_written_leaves_it_undecided(tmp_pa
     error: dict[str, object] = {"code": -32603, "message": "read-only file"}
     refusal = Expect("config/batchWrite", error=error)
     async with ConfigBench(*LISTS, refusal) as bench:
-        directory = bench.config.opening(bench.codex, str(tmp_path), read())
+        directory = bench.config.ask_lists(bench.codex, str(tmp_path), read())
         await bench.open(directory=directory)
         with pytest.raises(RpcError, match="read-only file"):
             await bench.set("trust", "trusted")
@@ -82,7 +82,7 @@ async def test_a_configuration_that_cannot_be_written_leaves_it_undecided(tmp_pa
 async def test_what_is_decided_is_no_option(tmp_path: Path) -> None:
     async with ConfigBench(*LISTS) as bench:
         known = read(**{str(tmp_path): {"trust_level": "trusted"}})
-        directory = bench.config.opening(bench.codex, str(tmp_path), known)
+        directory = bench.config.ask_lists(bench.codex, str(tmp_path), known)
         assert "trust" not in by_id((await bench.open(directory=directory))["configOptions"])
 
 

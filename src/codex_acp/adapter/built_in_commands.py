@@ -76,7 +76,7 @@ class BuiltInCommands:
         self._session_id = access.session_id
         self._cwd = access.cwd
         self._codex = access.codex
-        self._set_plan_mode = partial(access.config.plan_mode, access.session_id)
+        self._set_plan_mode = partial(access.config.set_plan_mode, access.session_id)
         self._list_skills = list_skills
 
     def find(self, command: TypedCommand, rest: Sequence[Block]) -> Command | None:

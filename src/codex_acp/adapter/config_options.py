@@ -105,6 +105,225 @@ class _Choices(NamedTuple):
     """The mode that a person chose, and its access."""
 
 
+class _PendingChange:
+    """A change that Codex was asked for and has not reported yet."""
+
+    def __init__(self, patch: JsonObject, *, exactly: bool) -> None:
+        self.patch = patch
+        self.exactly = exactly
+        """Whether only a report that meets the patch ends the wait."""
+        self.reported = False
+        """True once Codex has reported any settings since the change was asked for."""
+        self.met = asyncio.Event()
+
+
+class ConfigSession(NotificationSink):
+    """The settings of one session.
+
+    ``on_change`` is called when Codex changed a setting without a request, and when the lists of
+    the working directory arrived. ``result`` is Codex's answer to the call that opened the thread;
+    for a ``new`` thread, the answer has the configured access."""
+
+    def __init__(
+        self,
+        session_id: str,
+        catalogues: Catalogues,
+        directory: Directory,
+        result: JsonValue,
+        on_change: Callable[[ConfigSession], None],
+        *,
+        new: bool,
+    ) -> None:
+        self.id = session_id
+        self.directory = directory
+        self.settings: Settings = settings_of_thread(result)
+        self.sent_options: list[Option] | None = None
+        """The options that the client has; None before it got any."""
+        self.sent_mode: str | None = None
+        """The current mode that the client has."""
+        self.sent_modes: frozenset[str] = frozenset()
+        """The modes among which the client can choose."""
+        self.lock: asyncio.Lock = asyncio.Lock()
+        """Held during a change."""
+        self._catalogues = catalogues
+        self._on_change = on_change
+        cwd, roots = value_at(result, "cwd"), list_at(result, "runtimeWorkspaceRoots")
+        self._roots = tuple(root for root in roots if isinstance(root, str) and root != cwd)
+        self._configured = self.settings.access if new else None
+        self.unrestored: str | None = None
+        """Why Codex refused the configured access; None if Codex did not refuse."""
+        self.first_mode_notices: tuple[str, ...] = ()
+        """The notice for the person about the ``first_mode``, if there is one."""
+        self.chosen: tuple[str, Access] | None = None
+        """The mode that a person chose last, and the access that Codex then reported."""
+        self.late_change: tuple[JsonObject, Access] | None = None
+        """The patch of the chosen mode, and the access before it, with which the running turn can
+        still start sub-agents. None if no turn ran at the change."""
+        self._kept_access: dict[str, Access] = {}
+        """Sub-agents whose access Codex did not change → the access that they have."""
+        self._preset_effort = False
+        """Whether the effort comes from a collaboration mode, not from a choice."""
+        self._models: tuple[str, ...] = (self.settings.model,)
+        """The models that the session has had."""
+        self._pending: _PendingChange | None = None
+        self._subscribe()
+
+    def move(self, catalogues: Catalogues, result: JsonValue) -> Settings:
+        """Move to the connection on which the thread was resumed; return the earlier settings."""
+        before = self.settings
+        self.unsubscribe()
+        if catalogues.codex is not self._catalogues.codex:  # sub-agents load with the new access
+            self._kept_access.clear()
+        self._catalogues, self.settings = catalogues, settings_of_thread(result)
+        self._subscribe()
+        return before
+
+    def unsubscribe(self) -> None:
+        """Unsubscribe from the thread and the directory."""
+        self.directory.on_change = None
+        for thread_id in (self.id, *self._kept_access):
+            self._catalogues.codex.unsubscribe(thread_id, self)
+
+    def _subscribe(self) -> None:
+        self.directory.on_change = lambda: self._on_change(self)
+        self._catalogues.codex.subscribe(self.id, self, frozenset({SETTINGS_UPDATED}))
+        for thread_id in self._kept_access:
+            self._catalogues.codex.subscribe(thread_id, self, _OF_SUB_AGENTS)
+
+    def view(self, *, booleans: bool) -> ConfigView:
+        """Return values and choices of the options; ``booleans``: the client knows boolean ones."""
+        return ConfigView(
+            self.settings,
+            self._catalogues.catalogue(self.directory),
+            self.configured,
+            self.chosen,
+            self._models,
+            preset_effort=self._preset_effort,
+            booleans=booleans,
+            untrusted_root=self.directory.untrusted_root,
+            now_trusted=self.directory.now_trusted,
+        )
+
+    @property
+    def configured(self) -> Access | None:
+        """Return the configured access, from the thread's start or from the configuration."""
+        place = self.directory
+        if self._configured is None and place.config is not None:
+            access = configured_access(place.config, place.cwd, place.project, self._roots)
+            self._configured = access
+        return self._configured
+
+    # Changes.
+
+    async def change(self, patch: JsonObject, *, exactly: bool = True) -> None:
+        """Send a patch to Codex, unless the settings have it; wait for the report of the settings.
+
+        Without ``exactly``, the next report ends the wait, even if it differs from the patch: Codex
+        may write a path in another way. Raises RpcError with Codex's message if Codex refuses."""
+        if meets(self.settings, patch):
+            return
+        before = self.settings
+        pending = self._pending = _PendingChange(patch, exactly=exactly)
+        try:
+            await self.ask("thread/settings/update", {"threadId": self.id, **patch})
+            with suppress(TimeoutError):
+                async with asyncio.timeout(REPORT_SECONDS):
+                    await pending.met.wait()
+        finally:
+            self._pending = None
+        if not pending.reported:
+            logger.info("session %s: Codex took %s and reported nothing", self.id, list(patch))
+            self.settings = applied(self.settings, patch)
+        if patch.get("effort") is not None or self.settings.effort != before.effort:
+            # A collaboration mode gave an effort to a session that had none.
+            by_mode = "collaborationMode" in patch and before.effort is None
+            self._preset_effort = by_mode and self.settings.effort is not None
+
+    async def change_sub_agents(
+        self, patch: JsonObject, earlier: Access, threads: list[str]
+    ) -> dict[str, str]:
+        """Send a patch to the loaded sub-agents; return each that Codex refused to change, with the
+        reason: Codex changes no sub-agents that its newer tools start. These keep the ``earlier``
+        access; while that is wider than the session's, their turns are interrupted. Never raises.
+        """
+        codex, refused = self._catalogues.codex, dict[str, str]()
+        if threads:
+            # A model can name any number of threads that do not exist.
+            with suppress(CodexAcpError):
+                loaded = list_at(await codex.call_raw("thread/loaded/list", {}), "data")
+                threads = [each for each in threads if each in loaded]
+        for thread_id in threads:
+            try:
+                await self.ask("thread/settings/update", {"threadId": thread_id, **patch})
+            except RpcError as error:
+                logger.info("session %s: sub-agent %s: %s", self.id, thread_id, error.message)
+                refused[thread_id] = error.message
+        if codex.closed:
+            return {}
+        for thread_id in refused.keys() - self._kept_access.keys():
+            self._kept_access[thread_id] = earlier
+            codex.subscribe(thread_id, self, _OF_SUB_AGENTS)
+        return refused
+
+    def _interrupt_wider(self, params: JsonValue) -> None:
+        """Interrupt a turn that begins in a sub-agent with a wider access than the session's."""
+        thread_id, turn_id = text_at(params, "threadId"), text_at(params, "turn", "id")
+        kept = None if thread_id is None else self._kept_access.get(thread_id)
+        if kept is not None and is_wider(kept, self.settings.access):
+            logger.warning("session %s: a turn of sub-agent %s is interrupted", self.id, thread_id)
+            with suppress(CodexAcpError):
+                call: JsonObject = {"threadId": thread_id, "turnId": turn_id}
+                self._catalogues.codex.post("turn/interrupt", call, lambda _: None)
+
+    async def ask(self, method: str, params: JsonObject) -> None:
+        """Call Codex for a change. Raises RpcError with Codex's message if Codex refuses."""
+        try:
+            await self._catalogues.codex.call_raw(method, params)
+        except ErrorReply as error:
+            raise refused_call("Codex refused the change", error) from error
+        except CodexAcpError as error:
+            data = {"reason": AGENT_LOST} if isinstance(error, TransportError) else None
+            message = f"the change did not reach Codex: {error}"
+            raise RpcError(INTERNAL_ERROR, message, data) from error
+
+    async def restore(self, patch: JsonObject) -> None:
+        """Give a new thread the configured access, with which it was not started. Never raises:
+        without that access, the thread has fewer rights."""
+        try:
+            await self.change(patch, exactly=False)
+        except RpcError as error:
+            logger.warning("session %s: %s", self.id, error)
+            self._configured, self.unrestored = None, error.message
+        else:
+            self._configured = self.settings.access
+
+    # NotificationSink
+
+    def on_notification(self, method: str, params: JsonValue) -> None:
+        if method == TURN_STARTED:
+            self._interrupt_wider(params)
+            return
+        if method == THREAD_CLOSED:  # Codex loads the sub-agent again with the session's access
+            thread_id = text_at(params, "threadId") or ""
+            self._kept_access.pop(thread_id, None)
+            self._catalogues.codex.unsubscribe(thread_id, self)
+            return
+        settings = settings_of_update(params)
+        if settings is None:
+            logger.warning("session %s: %s without settings", self.id, method)
+            return
+        self.settings = settings
+        if settings.model not in self._models:
+            self._models = (*self._models, settings.model)
+        pending = self._pending
+        if pending is None:
+            self._on_change(self)
+            return
+        pending.reported = True
+        if not pending.exactly or meets(settings, pending.patch):
+            pending.met.set()
+
+
 class Config:
     """The options of all sessions of one agent. ``spawn`` starts a task that may outlive a request.
 
@@ -132,7 +351,7 @@ class Config:
 
     # Sessions.
 
-    def opening(
+    def ask_lists(
         self, codex: AppServerConnection, cwd: str, config_read: JsonValue = None
     ) -> Directory:
         """Ask Codex for the lists of a session in ``cwd``, before its thread is opened; return the
@@ -155,7 +374,7 @@ class Config:
         """Return the settings of a session that is opened; `answer` shows them to the client.
 
         ``result`` is Codex's answer to ``thread/start``, ``thread/resume`` or ``thread/fork``;
-        ``directory`` comes from `opening`. A fork takes over the settings of its ``source``, if
+        ``directory`` comes from `ask_lists`. A fork takes over the settings of its ``source``, if
         that session is open. ``restore`` has the configured access, left out of ``thread/start``
         because Codex would trust the directory. ``first_mode`` is a mode to set now. Waits a little
         for the lists; a list that arrives later follows as an update."""
@@ -282,7 +501,7 @@ class Config:
         session = self._sessions.get(session_id)
         return session is not None and session.settings.collaboration == PLAN
 
-    async def plan_mode(self, session_id: str, wanted: bool | None) -> bool:
+    async def set_plan_mode(self, session_id: str, wanted: bool | None) -> bool:
         """Turn Codex's plan mode on or off, or toggle it (None); return whether it is on. Raises
         RpcError: -32602 if this Codex has no plan mode, -32603 if Codex refuses."""
         session = self._session(session_id)
@@ -422,224 +641,3 @@ async def _wait(seconds: float, *known: asyncio.Event) -> None:
         async with asyncio.timeout(seconds):
             for each in known:
                 await each.wait()
-
-
-class _PendingChange:
-    """A change that Codex was asked for and has not reported yet."""
-
-    def __init__(self, patch: JsonObject, *, exactly: bool) -> None:
-        self.patch = patch
-        self.exactly = exactly
-        """Whether only a report that meets the patch ends the wait."""
-        self.reported = False
-        """True once Codex has reported any settings since the change was asked for."""
-        self.met = asyncio.Event()
-
-
-class ConfigSession(NotificationSink):
-    """The settings of one session.
-
-    ``on_change`` is called when Codex changed a setting without a request, and when the lists of
-    the working directory arrived. ``result`` is Codex's answer to the call that opened the thread;
-    for a ``new`` thread, the answer has the configured access."""
-
-    def __init__(
-        self,
-        session_id: str,
-        catalogues: Catalogues,
-        directory: Directory,
-        result: JsonValue,
-        on_change: Callable[[ConfigSession], None],
-        *,
-        new: bool,
-    ) -> None:
-        self.id = session_id
-        self.directory = directory
-        self.settings: Settings = settings_of_thread(result)
-        self.sent_options: list[Option] | None = None
-        """The options that the client has; None before it got any."""
-        self.sent_mode: str | None = None
-        """The current mode that the client has."""
-        self.sent_modes: frozenset[str] = frozenset()
-        """The modes among which the client can choose."""
-        self.lock: asyncio.Lock = asyncio.Lock()
-        """Held during a change."""
-        self._catalogues = catalogues
-        self._on_change = on_change
-        cwd, roots = value_at(result, "cwd"), list_at(result, "runtimeWorkspaceRoots")
-        self._roots = tuple(root for root in roots if isinstance(root, str) and root != cwd)
-        self._configured = self.settings.access if new else None
-        self.unrestored: str | None = None
-        """Why Codex refused the configured access; None if Codex did not refuse."""
-        self.first_mode_notices: tuple[str, ...] = ()
-        """The notice for the person about the ``first_mode``, if there is one."""
-        self.chosen: tuple[str, Access] | None = None
-        """The mode that a person chose last, and the access that Codex then reported."""
-        self.late_change: tuple[JsonObject, Access] | None = None
-        """The patch of the chosen mode, and the access before it, with which the running turn can
-        still start sub-agents. None if no turn ran at the change."""
-        self._kept_access: dict[str, Access] = {}
-        """Sub-agents whose access Codex did not change → the access that they have."""
-        self._preset_effort = False
-        """Whether the effort comes from a collaboration mode, not from a choice."""
-        self._models: tuple[str, ...] = (self.settings.model,)
-        """The models that the session has had."""
-        self._pending: _PendingChange | None = None
-        self._subscribe()
-
-    def move(self, catalogues: Catalogues, result: JsonValue) -> Settings:
-        """Move to the connection on which the thread was resumed; return the earlier settings."""
-        before = self.settings
-        self.unsubscribe()
-        if catalogues.codex is not self._catalogues.codex:  # sub-agents load with the new access
-            self._kept_access.clear()
-        self._catalogues, self.settings = catalogues, settings_of_thread(result)
-        self._subscribe()
-        return before
-
-    def unsubscribe(self) -> None:
-        """Unsubscribe from the thread and the directory."""
-        self.directory.on_change = None
-        for thread_id in (self.id, *self._kept_access):
-            self._catalogues.codex.unsubscribe(thread_id, self)
-
-    def _subscribe(self) -> None:
-        self.directory.on_change = lambda: self._on_change(self)
-        self._catalogues.codex.subscribe(self.id, self, frozenset({SETTINGS_UPDATED}))
-        for thread_id in self._kept_access:
-            self._catalogues.codex.subscribe(thread_id, self, _OF_SUB_AGENTS)
-
-    def view(self, *, booleans: bool) -> ConfigView:
-        """Return values and choices of the options; ``booleans``: the client knows boolean ones."""
-        return ConfigView(
-            self.settings,
-            self._catalogues.catalogue(self.directory),
-            self.configured,
-            self.chosen,
-            self._models,
-            preset_effort=self._preset_effort,
-            booleans=booleans,
-            untrusted_root=self.directory.untrusted_root,
-            now_trusted=self.directory.now_trusted,
-        )
-
-    @property
-    def configured(self) -> Access | None:
-        """Return the configured access, from the thread's start or from the configuration."""
-        config = self.directory.config
-        if self._configured is None and config is not None:
-            directory = self.directory
-            self._configured = configured_access(
-                config, directory.cwd, directory.project, self._roots
-            )
-        return self._configured
-
-    # Changes.
-
-    async def change(self, patch: JsonObject, *, exactly: bool = True) -> None:
-        """Send a patch to Codex, unless the settings have it; wait for the report of the settings.
-
-        Without ``exactly``, the next report ends the wait, even if it differs from the patch: Codex
-        may write a path in another way. Raises RpcError with Codex's message if Codex refuses."""
-        if meets(self.settings, patch):
-            return
-        before = self.settings
-        pending = self._pending = _PendingChange(patch, exactly=exactly)
-        try:
-            await self.ask("thread/settings/update", {"threadId": self.id, **patch})
-            with suppress(TimeoutError):
-                async with asyncio.timeout(REPORT_SECONDS):
-                    await pending.met.wait()
-        finally:
-            self._pending = None
-        if not pending.reported:
-            logger.info("session %s: Codex took %s and reported nothing", self.id, list(patch))
-            self.settings = applied(self.settings, patch)
-        if patch.get("effort") is not None or self.settings.effort != before.effort:
-            # A collaboration mode gave an effort to a session that had none.
-            by_mode = "collaborationMode" in patch and before.effort is None
-            self._preset_effort = by_mode and self.settings.effort is not None
-
-    async def change_sub_agents(
-        self, patch: JsonObject, earlier: Access, threads: list[str]
-    ) -> dict[str, str]:
-        """Send a patch to the loaded sub-agents; return each that Codex refused to change, with the
-        reason: Codex changes no sub-agents that its newer tools start. These keep the ``earlier``
-        access; while that is wider than the session's, their turns are interrupted. Never raises.
-        """
-        codex, refused = self._catalogues.codex, dict[str, str]()
-        if threads:
-            # A model can name any number of threads that do not exist.
-            with suppress(CodexAcpError):
-                loaded = list_at(await codex.call_raw("thread/loaded/list", {}), "data")
-                threads = [each for each in threads if each in loaded]
-        for thread_id in threads:
-            try:
-                await self.ask("thread/settings/update", {"threadId": thread_id, **patch})
-            except RpcError as error:
-                logger.info("session %s: sub-agent %s: %s", self.id, thread_id, error.message)
-                refused[thread_id] = error.message
-        if codex.closed:
-            return {}
-        for thread_id in refused.keys() - self._kept_access.keys():
-            self._kept_access[thread_id] = earlier
-            codex.subscribe(thread_id, self, _OF_SUB_AGENTS)
-        return refused
-
-    def _interrupt_wider(self, params: JsonValue) -> None:
-        """Interrupt a turn that begins in a sub-agent with a wider access than the session's."""
-        thread_id, turn_id = text_at(params, "threadId"), text_at(params, "turn", "id")
-        kept = None if thread_id is None else self._kept_access.get(thread_id)
-        if kept is not None and is_wider(kept, self.settings.access):
-            logger.warning("session %s: a turn of sub-agent %s is interrupted", self.id, thread_id)
-            with suppress(CodexAcpError):
-                call: JsonObject = {"threadId": thread_id, "turnId": turn_id}
-                self._catalogues.codex.post("turn/interrupt", call, lambda _: None)
-
-    async def ask(self, method: str, params: JsonObject) -> None:
-        """Call Codex for a change. Raises RpcError with Codex's message if Codex refuses."""
-        try:
-            await self._catalogues.codex.call_raw(method, params)
-        except ErrorReply as error:
-            raise refused_call("Codex refused the change", error) from error
-        except CodexAcpError as error:
-            data = {"reason": AGENT_LOST} if isinstance(error, TransportError) else None
-            message = f"the change did not reach Codex: {error}"
-            raise RpcError(INTERNAL_ERROR, message, data) from error
-
-    async def restore(self, patch: JsonObject) -> None:
-        """Give a new thread the configured access, with which it was not started. Never raises:
-        without that access, the thread has fewer rights."""
-        try:
-            await self.change(patch, exactly=False)
-        except RpcError as error:
-            logger.warning("session %s: %s", self.id, error)
-            self._configured, self.unrestored = None, error.message
-        else:
-            self._configured = self.settings.access
-
-    # NotificationSink
-
-    def on_notification(self, method: str, params: JsonValue) -> None:
-        if method == TURN_STARTED:
-            self._interrupt_wider(params)
-            return
-        if method == THREAD_CLOSED:  # Codex loads the sub-agent again with the session's access
-            thread_id = text_at(params, "threadId") or ""
-            self._kept_access.pop(thread_id, None)
-            self._catalogues.codex.unsubscribe(thread_id, self)
-            return
-        settings = settings_of_update(params)
-        if settings is None:
-            logger.warning("session %s: %s without settings", self.id, method)
-            return
-        self.settings = settings
-        if settings.model not in self._models:
-            self._models = (*self._models, settings.model)
-        pending = self._pending
-        if pending is None:
-            self._on_change(self)
-            return
-        pending.reported = True
-        if not pending.exactly or meets(settings, pending.patch):
-            pending.met.set()

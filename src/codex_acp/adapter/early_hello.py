@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from codex_acp.transport.child import ChildProcess
 
 
-def say_hello(first: bytes, codex: ChildProcess) -> Hello | None:
-    """Send the handshake to Codex and return it; None if the client's bytes ``first`` do not begin
-    with an ``initialize`` that can be read without a model."""
-    line, is_whole, _ = first.partition(b"\n")
+def say_hello(received: bytes, codex: ChildProcess) -> Hello | None:
+    """Send the handshake to Codex and return it; None if the bytes ``received`` from the client do
+    not begin with an ``initialize`` that can be read without a generated model."""
+    line, line_end, _ = received.partition(b"\n")
     try:
-        message = json.loads(line) if is_whole else None
+        message = json.loads(line) if line_end else None
     except (ValueError, RecursionError):
         return None
     if not isinstance(message, dict) or message.get("method") != "initialize":

@@ -43,7 +43,7 @@ MAX_WAITING_TEXT: Final = 2 * 1024 * 1024
 """Characters that may wait: more than a model writes while a client hangs for a while."""
 
 UPDATES_PER_WRITE: Final = 64
-"""Waiting updates that are written before the client is given a chance to lag again."""
+"""Waiting updates that are written before the next wait for a client that lags."""
 
 _CHUNKS: Final = (TextChunk, ThoughtChunk)
 
@@ -52,7 +52,7 @@ Render: TypeAlias = "Callable[[SessionEvent], Sequence[bytes]]"
 """Renders an event as updates, in JSON, of the client's version of ACP."""
 
 
-class _Waiting:
+class _WaitingEvent:
     """An event that waits, with the later pieces of its text."""
 
     __slots__ = ("event", "pieces", "rendered", "session_id")
@@ -86,7 +86,7 @@ class Outflow:
         self._outbox = side.connection.outbox
         self._render = render
         self._spawn = spawn
-        self._waiting: OrderedDict[int, _Waiting] = OrderedDict()
+        self._waiting: OrderedDict[int, _WaitingEvent] = OrderedDict()
         """The events that wait, oldest first, by number."""
         self._next_number = 0
         self._calls: dict[tuple[str, str], int] = {}
@@ -136,7 +136,8 @@ class Outflow:
         return True
 
     def _queue(self, session_id: str, event: SessionEvent) -> None:
-        last, text = next(reversed(self._waiting.values()), None), None
+        last = next(reversed(self._waiting.values()), None)
+        text = None
         if last is not None and last.session_id == session_id:
             text = continued_text(event, last.event)
         if last is not None and text is not None:
@@ -157,7 +158,7 @@ class Outflow:
             if older is not None and replaces(event, self._waiting[older].event):
                 self.unread -= self._waiting.pop(older).size
             self._calls[call] = self._next_number
-        waiting = _Waiting(session_id, event, self._render)
+        waiting = _WaitingEvent(session_id, event, self._render)
         self._waiting[self._next_number] = waiting
         self._next_number += 1
         self.unread += waiting.size
@@ -207,7 +208,7 @@ class Outflow:
         pieces, self._pieces = self._pieces, []
         if pieces:
             text = to_json("".join(pieces))
-            self._connection.send(self._chunk_prefix + text + b"}}}}\n")
+            self._connection.send(self._chunk_prefix + text + b"}}}}\n")  # ends what it began
 
     async def _drain(self) -> None:
         try:

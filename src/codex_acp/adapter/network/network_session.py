@@ -188,7 +188,7 @@ class NetworkSession:
         self.journaled_turns: set[str | None] = set()
         """Ids of the turns whose events the journal has since the last `journal_position`."""
         self._last_client = client
-        self._displaced: list[Client] = []
+        self._earlier_clients: list[Client] = []
         """Earlier clients that must still get the end of the running turn."""
         self._questions_held = False
         """Whether questions wait although a client shows the session."""
@@ -196,8 +196,8 @@ class NetworkSession:
         self._client_changed = asyncio.Event()
         """Set, and replaced, when a client is attached or the session ends."""
         self._sent_questions: dict[anyio.CancelScope, tuple[Asks, int | None]] = {}
-        """The open requests to the client: its `Asks`, and the request's id on its connection."""
-        self._prompts: set[asyncio.Task[PromptResult]] = set()
+        """Scope of an open request to a client → the client's `Asks`, and the request's id."""
+        self._prompts: set[asyncio.Task[PromptResult]] = set()  # asyncio itself keeps no task
         self._journal = Journal()
         self._states: dict[type, events.SessionEvent] = {}
         """The last event of each type in `_STATES`."""
@@ -232,7 +232,7 @@ class NetworkSession:
         if client is None:
             self._note_turns()
         if not self.has_sub_agent(session_id):  # Codex stores the history of a sub-agent
-            turn = self._turn
+            turn = self._running_turn
             if isinstance(event, _STATES):
                 self._states[type(event)] = event
             elif client is None or turn is not None:
@@ -242,8 +242,8 @@ class NetworkSession:
         idle = isinstance(event, events.StateChanged) and event.state == "idle"
         if idle and session_id == self.session_id:
             # In ACP v2 this event ends the prompt of an earlier client, too.
-            displaced, self._displaced = self._displaced, []
-            for earlier in displaced:
+            earlier_clients, self._earlier_clients = self._earlier_clients, []
+            for earlier in earlier_clients:
                 if earlier is not self.client and not earlier.gone:
                     earlier.outflow.send(session_id, event)
                     earlier.outflow.flush()
@@ -252,7 +252,7 @@ class NetworkSession:
         """Write the queued updates to the client, if any; forget the events of a finished turn."""
         if self.client is not None:
             self.client.outflow.flush()
-            if self._turn is None:
+            if self._running_turn is None:
                 self._journal.clear()
 
     async def drained(self) -> None:
@@ -277,8 +277,8 @@ class NetworkSession:
         self, params: dict[str, Any], on_request_id: Callable[[int | None], None] | None = None
     ) -> dict[str, Any]:
         """Ask for input. Raises ConnectionClosed if the client cannot show the question."""
-        mode = "elicitation_url" if params["mode"] == "url" else "elicitation_form"
-        return await self._ask(lambda asks: asks.elicitation_create(params), on_request_id, mode)
+        needs = "elicitation_url" if params["mode"] == "url" else "elicitation_form"
+        return await self._ask(lambda asks: asks.elicitation_create(params), on_request_id, needs)
 
     def withdraw(self, request_id: RequestId | None) -> None:
         for asks, sent_id in self._sent_questions.values():
@@ -390,7 +390,7 @@ class NetworkSession:
         journal has all events of the turns in ``journaled_turns``."""
         self.journaled_turns = set()
         self._note_turns()
-        return JournalPosition(self._turn, self._journal.next_number)
+        return JournalPosition(self._running_turn, self._journal.next_number)
 
     def _note_turns(self) -> None:
         """Add the ids of the turns that run to `journaled_turns`."""
@@ -404,8 +404,8 @@ class NetworkSession:
         if earlier is not None and earlier is not client:
             earlier.outflow.send(self.session_id, TAKEN_OVER)
             earlier.outflow.flush()
-            if self.busy and earlier not in self._displaced:
-                self._displaced.append(earlier)
+            if self.busy and earlier not in self._earlier_clients:
+                self._earlier_clients.append(earlier)
         self._cancel_questions()
         return earlier
 
@@ -415,7 +415,7 @@ class NetworkSession:
         A client that has the history up to ``history_end`` lacks the events of the turn that ran
         then, and all later events. Any other client lacks the events that no client has had.
         Questions wait for `resume_questions`."""
-        turn = self._turn
+        turn = self._running_turn
         if history_end is None:
             kept = self._journal.unsent(turn)
         else:
@@ -481,6 +481,6 @@ class NetworkSession:
         return None if opened is None else opened.session
 
     @property
-    def _turn(self) -> object | None:
+    def _running_turn(self) -> object | None:
         session = self._session
         return None if session is None else session.driver.turn

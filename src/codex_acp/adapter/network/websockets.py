@@ -72,8 +72,8 @@ class WebSocketServer:
         self._pending = pending
         self._tokens: dict[ServerConnection, Token] = {}
 
-    def request(self, connection: ServerConnection, request: Request) -> Response | None:
-        """Return None to accept a connection, or the response that refuses it."""
+    def process_request(self, connection: ServerConnection, request: Request) -> Response | None:
+        """Return None to accept a connection, or the response that refuses the connection."""
         self._pending.discard(connection.transport)
         checked = self._access.check(request.path, request.headers)
         if not isinstance(checked, Refusal):
@@ -87,7 +87,7 @@ class WebSocketServer:
         self._tokens[connection] = checked
         return None
 
-    def response(
+    def process_response(
         self, connection: ServerConnection, request: Request, response: Response
     ) -> Response | None:
         """Add the connection's id; if the handshake failed, stop counting the connection."""
@@ -143,8 +143,8 @@ async def network_server(
     async with serve(
         server.serve,
         sock=sock,
-        process_request=server.request,
-        process_response=server.response,
+        process_request=server.process_request,
+        process_response=server.process_response,
         create_connection=_connection_class(server, pending, tls, http_server),
         compression=None,
         max_size=limits.message_bytes,

@@ -188,7 +188,7 @@ class SessionOpener:
         else:
             how, method = "fork", "thread/fork"
             params |= {"threadId": source, "excludeTurns": True}
-        directory = self._config.opening(codex, setup.cwd, config_read)
+        directory = self._config.ask_lists(codex, setup.cwd, config_read)
         with self._sessions.opening():
             try:
                 result = await self.route.open(codex, method, params, source)
@@ -251,7 +251,7 @@ class SessionOpener:
             codex, setup, config_read = await self._prepare(setup)
             self._check_no_prompt(session_id)
             await self._sessions.ensure_git_consent(codex, setup.cwd, session_id, setup.client)
-            directory = self._config.opening(codex, setup.cwd, config_read)
+            directory = self._config.ask_lists(codex, setup.cwd, config_read)
             earlier = self._sessions.open_session(session_id)
             if earlier is not None and earlier.session is not None:
                 await self._store(codex, session_id)

@@ -68,7 +68,7 @@ class SessionServices(NotificationSink):
 
         async def leave_plan_mode() -> None:
             await self._ensure_live(session_id)  # Codex may have been lost since the question
-            await self._config.plan_mode(session_id, wanted=False)
+            await self._config.set_plan_mode(session_id, wanted=False)
 
         session.commands = self._commands_of(session_id, opened)
         session.plan_mode = PlanMode(
