@@ -405,7 +405,7 @@ class Config:
                 await session.change(difference(before, session.settings))
             except RpcError as error:
                 if session.settings.access != before.access:
-                    session.settings = before  # the next `move` returns these as the earlier ones
+                    session.settings = before  # the next `move` tries again
                     self._send_changes(session)
                     message = f"the session could not be given its mode again: {error.message}"
                     raise RpcError(error.code, message, error.data) from error

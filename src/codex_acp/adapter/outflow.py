@@ -1,10 +1,10 @@
 """Send session events to the client, in order; coalesce and bound them while the client is slow.
 
 While the client keeps up, each event is written at once; only adjacent pieces of a message that
-come in one read are joined. While the client lags, events wait here: all adjacent pieces of a
-message are joined, and a change of a tool call replaces an earlier change if it sets all fields of
-the earlier one. If still too much waits, reading from Codex pauses.
-Must not know what an event means, or how a version of ACP writes it.
+come in one read are joined. While the client lags, events wait here. All adjacent pieces of a
+message are joined. A change of a tool call replaces an earlier change if it sets all fields that
+the earlier change sets. If still too much waits, reading from Codex pauses.
+Must not know what an event means, or how a version of ACP writes an event.
 """
 
 from __future__ import annotations
@@ -151,7 +151,7 @@ class Outflow:
             self._spawn(self._drain)
 
     def _append(self, session_id: str, event: SessionEvent) -> None:
-        """Queue an event; remove a waiting change of the same tool call that it replaces."""
+        """Queue an event; remove the waiting change of a tool call that the event replaces."""
         if isinstance(event, ToolCallChanged):
             call = (session_id, event.id)
             older = self._calls.get(call)

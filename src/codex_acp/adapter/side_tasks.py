@@ -1,7 +1,7 @@
 """Run tasks that no request waits for, and blocking functions in threads.
 
-`in_worker_thread` makes a thread for each call: the import of anyio, which has threads, would cost
-start-up time, and the program would wait for the event loop's own threads before it ends.
+`in_worker_thread` makes a thread for each call. To import anyio for its threads would take start-up
+time. For the event loop's own threads, the program would wait before it ends.
 """
 
 from __future__ import annotations

@@ -199,8 +199,8 @@ class SubAgents:
         sink.follow(not_shown)
 
     def _outlet(self, agent: SubAgent) -> NotesOutlet:
-        """Return the outlet of a sub-agent's lines: the tool call of the session that started the
-        sub-agent, or the sub-agent at the top of those above it."""
+        """Return the outlet of a sub-agent's lines: the session's tool call that started the
+        sub-agent or, for a sub-agent of a sub-agent, the topmost sub-agent above."""
         from codex_acp.adapter.shown_sub_agents import NotesOutlet
         from codex_acp.mapping.sub_agents import SubAgentNotes
 

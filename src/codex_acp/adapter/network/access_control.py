@@ -37,8 +37,8 @@ _LOGGED_ADDRESS: Final = 100
 """Characters of a client's address that are logged."""
 
 LOGGED_AT_ONCE: Final = 20
-"""Refusals that may be logged in one burst; later ones at `LOGGED_PER_SECOND`, so that requests
-without a token do not fill the disk."""
+"""Refusals that may be logged in one burst, before `LOGGED_PER_SECOND` applies: requests without a
+token must not fill the disk."""
 
 LOGGED_PER_SECOND: Final = 0.2
 
@@ -94,20 +94,19 @@ class AccessControl:
         self._log_rate = RateLimit(LOGGED_AT_ONCE, LOGGED_PER_SECOND, time.monotonic)
         self._unlogged = 0
 
-    def check(self, path: str, headers: Headers) -> Token | Refusal:
-        """Return the token in a request's headers, or the refusal of the request."""
+    def check(self, path: str, headers: Headers) -> Token:
+        """Return the token in a request's headers. Raises Refusal."""
         host = only_value(headers, "Host")
         if host is None or not self._host_allowed(host):
-            return Refusal(HTTPStatus.FORBIDDEN, "the host is not allowed")
+            raise Refusal(HTTPStatus.FORBIDDEN, "the host is not allowed")
         origins = headers.get_all("Origin")
         if any(origin not in self._origins for origin in origins):
-            return Refusal(HTTPStatus.FORBIDDEN, "the origin is not allowed")
-        authorization = headers.get_all("Authorization")
-        found = self._tokens.find(authorization[0] if len(authorization) == 1 else None)
+            raise Refusal(HTTPStatus.FORBIDDEN, "the origin is not allowed")
+        found = self._tokens.find(only_value(headers, "Authorization"))
         if isinstance(found, str):
-            return Refusal(HTTPStatus.UNAUTHORIZED, found)
+            raise Refusal(HTTPStatus.UNAUTHORIZED, found)
         if path.partition("?")[0] != self.path:
-            return Refusal(HTTPStatus.NOT_FOUND, "there is nothing at this path")
+            raise Refusal(HTTPStatus.NOT_FOUND, "there is nothing at this path")
         return found
 
     def allowed_origin(self, headers: Headers) -> str | None:
@@ -120,20 +119,19 @@ class AccessControl:
         """Return one owner's part of ``limit``: the configured one, or an equal share."""
         return self.limits.share(limit, self._tokens.owner_count, configured)
 
-    def enter(self, owner: str) -> Refusal | None:
-        """Count one more connection of an owner, or return a refusal if a limit is reached."""
+    def enter(self, owner: str) -> None:
+        """Count one more connection of an owner. Raises Refusal if a limit is reached."""
         limits = self.limits
         share = self.share(limits.connections, limits.owner_connections)
         if self._open.total() >= limits.connections or self._open[owner] >= share:
-            return Refusal(HTTPStatus.SERVICE_UNAVAILABLE, "too many connections are open")
+            raise Refusal(HTTPStatus.SERVICE_UNAVAILABLE, "too many connections are open")
         rate = self._rates.get(owner)
         if rate is None:
             rate = RateLimit(limits.burst, limits.new_connections, time.monotonic)
             self._rates[owner] = rate
         if not rate.try_acquire():
-            return Refusal(HTTPStatus.TOO_MANY_REQUESTS, "too many connections are made")
+            raise Refusal(HTTPStatus.TOO_MANY_REQUESTS, "too many connections are made")
         self._open[owner] += 1
-        return None
 
     def leave(self, owner: str) -> None:
         """Stop counting a connection that has ended."""

@@ -245,10 +245,8 @@ class HttpApp:
             if exchange.method == "OPTIONS":
                 await exchange.answer(HTTPStatus.NO_CONTENT, headers=_PREFLIGHT)
                 return
-        token = self._access.check(exchange.path, exchange)
         try:
-            if isinstance(token, Refusal):
-                raise token
+            token = self._access.check(exchange.path, exchange)
             if exchange.get_all("content-length") and exchange.get_all("transfer-encoding"):
                 # A proxy in front may see two requests in this one (request smuggling).
                 exchange.more_headers = [*exchange.more_headers, ("connection", "close")]
@@ -324,9 +322,7 @@ class HttpApp:
     async def _initialize(
         self, exchange: Exchange, token: Token, request: Request, body: bytes
     ) -> None:
-        refusal = self._access.enter(token.owner)
-        if refusal is not None:
-            raise refusal
+        self._access.enter(token.owner)
         connection_id = secrets.token_hex(16)
         limits = self._access.limits
         name = f"client {connection_id[:8]}"

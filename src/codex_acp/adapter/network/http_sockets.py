@@ -30,8 +30,8 @@ MAX_REFUSALS: Final = 20
 than the client."""
 
 REQUESTS_AT_ONCE: Final = 1000
-"""Requests that one TCP connection may send in a burst; later ones at `REQUESTS_PER_SECOND`:
-opening and resetting streams is cheap for the client (rapid reset)."""
+"""Requests that one TCP connection may send in a burst, before `REQUESTS_PER_SECOND` applies: to
+open and reset streams costs the client little (rapid reset)."""
 
 REQUESTS_PER_SECOND: Final = 200.0
 

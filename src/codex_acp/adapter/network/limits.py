@@ -1,8 +1,8 @@
 """PURE: limits on how much clients of the network may have open and how fast they may send.
 
-Frames of HTTP/2 and of websockets are counted before anything reads their content: each costs the
-server up to a thousand times what it costs the client, and most kinds carry no request (settings,
-pings, priorities, window updates, empty data).
+Frames of HTTP/2 and of websockets are counted before anything reads their content: a frame costs
+the server up to a thousand times what it costs the client. Most kinds of frames carry no request
+(settings, pings, priorities, window updates, empty data).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Limits:
     owner_connections: int | None = None
     """Connections of one owner; None: an equal share for each owner that the tokens name."""
     handshakes: int = 64
-    """Pending connections that may be open at once: those without a complete request yet."""
+    """Connections without a complete request that may be open at once."""
     sessions: int = 256
     """Sessions that may be open at once, of all connections."""
     owner_sessions: int | None = None

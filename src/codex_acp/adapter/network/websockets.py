@@ -75,16 +75,16 @@ class WebSocketServer:
     def process_request(self, connection: ServerConnection, request: Request) -> Response | None:
         """Return None to accept a connection, or the response that refuses the connection."""
         self._pending.discard(connection.transport)
-        checked = self._access.check(request.path, request.headers)
-        if not isinstance(checked, Refusal):
-            checked = self._access.enter(checked.owner) or checked
-        if isinstance(checked, Refusal):
-            self._access.log(checked, peer_name(connection.remote_address))
-            response = connection.respond(checked.status, f"{checked.reason}\n")
-            for name, value in checked.headers:
+        try:
+            token = self._access.check(request.path, request.headers)
+            self._access.enter(token.owner)
+        except Refusal as refusal:
+            self._access.log(refusal, peer_name(connection.remote_address))
+            response = connection.respond(refusal.status, f"{refusal.reason}\n")
+            for name, value in refusal.headers:
                 response.headers[name] = value
             return response
-        self._tokens[connection] = checked
+        self._tokens[connection] = token
         return None
 
     def process_response(

@@ -1,9 +1,9 @@
 """Deliver or keep notifications that belong to no thread of an open session.
 
-A notification without a thread (about the account, the configuration, the process) goes to every
-open session, or, while a thread is being opened, to that thread's session alone. A notification of
-an unknown thread is kept: the thread may be about to be opened, or be a new sub-agent's. Must not
-know what a notification means.
+A notification without a thread is about the account, the configuration or the process. It goes to
+every open session; while a thread is being opened, it goes to that thread's session alone. A
+notification of an unknown thread is kept: the thread may be about to be opened, or be a new
+sub-agent's. Must not know what a notification means.
 """
 
 from __future__ import annotations
