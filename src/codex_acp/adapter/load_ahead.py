@@ -56,7 +56,7 @@ SWITCH_SECONDS: Final = 0.0005
 
 
 class LoadAhead:
-    """Loads the modules once, in a thread; `call_when_loaded` runs callbacks after that."""
+    """Loads the modules of a prompt once, in a thread; then calls the callbacks that wait."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop

@@ -102,7 +102,7 @@ class McpLogins(NotificationSink):
         self, session_id: str, server: str, params: McpServerOauthLoginParams
     ) -> str | None:
         """Show the login page and wait; return why the login failed, None for success."""
-        with LoginOutcomes(self._codex, OAUTH_COMPLETED, "name") as outcomes:
+        with LoginOutcomes(self._codex, OAUTH_COMPLETED) as outcomes:
             begun = await self._codex.mcp_server_oauth_login(params)
             outcome = outcomes.of(begun.login_id or params.name)
             page = allowed_url(begun.authorization_url)
@@ -124,12 +124,11 @@ class McpLogins(NotificationSink):
 
 class LoginOutcomes(NotificationSink):
     """The outcomes of logins that the notification ``method`` reports, by login id; without an id,
-    by the field ``other_key``. A context manager: the sink is subscribed within the block only."""
+    by the MCP server's name. A context manager: the sink is subscribed within the block only."""
 
-    def __init__(self, codex: AppServerConnection, method: str, other_key: str = "loginId") -> None:
+    def __init__(self, codex: AppServerConnection, method: str) -> None:
         self._codex = codex
         self._method = method
-        self._other_key = other_key
         self._outcomes: LastOnes[str, asyncio.Future[str | None]] = LastOnes(_MAX_OUTCOMES)
 
     def __enter__(self) -> LoginOutcomes:
@@ -147,7 +146,7 @@ class LoginOutcomes(NotificationSink):
 
     def on_notification(self, method: str, params: JsonValue) -> None:
         del method
-        login = text_at(params, "loginId") or text_at(params, self._other_key)
+        login = text_at(params, "loginId") or text_at(params, "name")
         if login is not None and not self.of(login).done():
             why = str(value_at(params, "error") or "Codex gave no reason")
             self.of(login).set_result(None if value_at(params, "success") is True else why)

@@ -137,7 +137,7 @@ class ServerRequestRunner:
             await session.thread.wait_shown()
 
     async def look(self, request: ServerRequest, session_id: str) -> Looks:
-        """After all earlier messages, look where the paths that a request names lead."""
+        """Look where the paths that a request names lead, after all earlier messages."""
         await self.wait_shown(session_id)
         approval = classify(request, self._items)
         if not isinstance(approval, ApprovalRequest):

@@ -63,7 +63,7 @@ class SessionCommands:
         return earlier != update
 
     async def load(self) -> CommandsChanged:
-        """Return the list for the client; read it at the first call. Never fails."""
+        """Return the list for the client; read prompt files and skills if needed. Never fails."""
         async with self._lock:
             if self._current_list is None:
                 self._current_list = await self._read()
