@@ -92,7 +92,7 @@ class CodexClient(RequestApi):
         before its large imports (asyncio, say) has its Codex earlier. `aclose` ends the process,
         even if the client was never entered.
         """
-        given: object = options  # of any type, in a program without type checks
+        given: object = options  # a program without type checks can give any type
         if not isinstance(given, LaunchOptions | None):
             wanted = f"LaunchOptions, e.g. LaunchOptions(codex={given!r})"
             raise MisuseError(f"a Codex is started with {wanted}; {given!r} is none")

@@ -54,7 +54,7 @@ class LoopThread:
                 return
             # The task runs in the caller's context, which `call_soon_threadsafe` has copied.
             tasks.append(asyncio.get_running_loop().create_task(_settle(answer, function)))
-            # A cancelled `_settle` leaves the answer open, as one that never begins does.
+            # If `_settle` is cancelled, or never begins, nothing else would end the answer.
             tasks[0].add_done_callback(lambda _: answer.cancel())
 
         self._answers.add(answer)

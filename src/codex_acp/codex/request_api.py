@@ -30,17 +30,11 @@ TOOL_CALL: Final = "item/tool/call"
 BEGIN_A_TURN: Final = frozenset({"turn/start", "review/start"})
 """Methods that start a turn."""
 
-APPROVAL_METHODS: Final = frozenset(
-    {
-        "applyPatchApproval",
-        "execCommandApproval",
-        "item/commandExecution/requestApproval",
-        "item/fileChange/requestApproval",
-        "item/permissions/requestApproval",
-        "item/tool/requestUserInput",
-        "mcpServer/elicitation/request",
-    }
-)
+APPROVAL_METHODS: Final = frozenset({
+    "applyPatchApproval", "execCommandApproval", "item/commandExecution/requestApproval",
+    "item/fileChange/requestApproval", "item/permissions/requestApproval",
+    "item/tool/requestUserInput", "mcpServer/elicitation/request",
+})  # fmt: skip
 """The server requests that may ask whether an action may run."""
 
 
@@ -206,7 +200,7 @@ class RequestApi(HandlerRegistration, AppServerConnection):
     def _follow_turns(self, method: str) -> None:
         """Let the policy runner follow the turns, because a model may reach for foreign threads."""
         if method in BEGIN_A_TURN:
-            self._policy_runner  # noqa: B018 - follows the connection from its first use
+            _ = self._policy_runner  # the runner is made here, and follows the connection
 
     def reached_elsewhere(self, turn_id: str) -> tuple[str, ...]:
         """Return the threads of other sessions that the model of an interrupted turn has called.

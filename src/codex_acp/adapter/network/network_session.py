@@ -185,7 +185,7 @@ class NetworkSession:
         self.client: Client | None = client
         self.open_questions: int = 0
         """Number of questions that wait for an answer."""
-        self.journaled_turns: set[str | None] = set()
+        self.journaled_turns: set[str] = set()
         """Ids of the turns whose events the journal has since the last `journal_position`."""
         self._last_client = client
         self._earlier_clients: list[Client] = []

@@ -230,11 +230,11 @@ class SessionDriver:
         return next(reviewing, None)
 
     @property
-    def turn_ids(self) -> frozenset[str | None]:
-        """Return the known ids of the running turn and of its inner turns; None may be among them
-        if no turn runs."""
-        run = self.machine.run
-        return frozenset([self.machine.active, *(() if run is None else run.names)])
+    def turn_ids(self) -> frozenset[str]:
+        """Return the known ids of the running turn and of its inner turns."""
+        run, active = self.machine.run, self.machine.active
+        names = () if run is None else run.names
+        return frozenset(names if active is None else (active, *names))
 
     def has_begun(self, early: EarlyTurn | None) -> bool:
         """Return whether `begin` put this prompt into the queue, and it is not answered yet."""

@@ -126,8 +126,7 @@ class HistoryReader:
 
 
 async def running_turn(codex: AppServerConnection, thread_id: str) -> JsonValue:
-    """Return the turn that runs in a thread, with its stored items, or None. Raises ErrorReply,
-    TransportError."""
+    """Return a thread's running turn with its stored items. Raises ErrorReply, TransportError."""
     params: JsonValue = {
         "threadId": thread_id, "limit": 1, "sortDirection": "desc", "itemsView": "full",
     }  # fmt: skip

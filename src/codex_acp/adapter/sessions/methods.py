@@ -202,8 +202,7 @@ class SessionMethods:
         await self.end(session_id, "archived by the client", archive_thread)
 
     async def unarchive(self, session_id: str) -> None:
-        """Take a session out of the archive (``session/unarchive``), without opening it. Raises
-        what `archive` raises."""
+        """Take a session out of the archive (``session/unarchive``). Raises as `archive` does."""
         self._sessions.refuse_sub_agent(session_id)
         lock = self._opener.lock(session_id)
         has_lock = await acquire_within(lock)

@@ -107,8 +107,7 @@ class SessionOpener:
     def __init__(self, app_server: AppServer, sessions: Sessions, config: Config) -> None:
         self._app_server = app_server
         self.codex = app_server.connection
-        """A function: returns the newest connection to Codex, started if needed. Raises RpcError
-        -32603."""
+        """Returns the newest connection to Codex, or starts a Codex. Raises RpcError -32603."""
         self._sessions = sessions
         self._config = config
         self.login: LoginCheck = LoginCheck()

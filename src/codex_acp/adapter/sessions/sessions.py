@@ -167,11 +167,9 @@ class Sessions:
         self._connection: _Connection | None = None
         self._open: dict[str, OpenSession] = {}
         self.on_session_made: Callable[[Session, OpenSession], None] = lambda *_: None
-        """Called with each `Session` that is made, before its first notification; set by
-        `CodexAgent`."""
+        """Called with each new `Session`, before its first notification; set by `CodexAgent`."""
         self.on_sub_agent: Callable[[str, str], None] = lambda *_: None
-        """Called with a session's id and the thread of a sub-agent that Codex has named in it; set
-        by `CodexAgent`."""
+        """Called with a session's id and the thread of a new sub-agent; set by `CodexAgent`."""
 
     # The connections to Codex.
 

@@ -25,17 +25,10 @@ if TYPE_CHECKING:
     from codex_acp.codex._generated.notifications import ServerNotification
 
 
-FOLLOWED: Final = frozenset(
-    {
-        "item/completed",
-        "item/fileChange/patchUpdated",
-        "item/started",
-        "thread/closed",
-        "thread/started",
-        "turn/completed",
-        "turn/started",
-    }
-)
+FOLLOWED: Final = frozenset({
+    "item/completed", "item/fileChange/patchUpdated", "item/started", "thread/closed",
+    "thread/started", "turn/completed", "turn/started",
+})  # fmt: skip
 """The notifications that `Items.apply` uses."""
 
 MAX_PARENT_STEPS: Final = 64
@@ -209,8 +202,7 @@ class Items:
         return self._items.get((thread_id, item_id))
 
     def written_to(self, thread_id: str, item_id: str) -> models.CommandExecutionThreadItem | None:
-        """Return the running command with this id, also of an earlier turn; None if no command or
-        more than one has it."""
+        """Return the one running command with this id, also of an earlier turn, or None."""
         key = thread_id, item_id
         running = self._items.get(key) or self._running_on.get(key)
         if running is None or running.shared:

@@ -33,24 +33,12 @@ class AnswerTimes(NamedTuple):
 
 ANSWER_TIMES: Final = AnswerTimes()
 
-MAY_TAKE_LONG: Final = frozenset(
-    {
-        "account/login/start",
-        "account/logout",
-        "account/rateLimits/read",
-        "account/read",
-        "command/exec",
-        "config/mcpServer/reload",
-        "initialize",
-        "mcpServer/oauth/login",
-        "mcpServerStatus/list",
-        "model/list",
-        "skills/list",
-        "thread/fork",
-        "thread/resume",
-        "thread/start",
-    }
-)
+MAY_TAKE_LONG: Final = frozenset({
+    "account/login/start", "account/logout", "account/rateLimits/read", "account/read",
+    "command/exec", "config/mcpServer/reload", "initialize", "mcpServer/oauth/login",
+    "mcpServerStatus/list", "model/list", "skills/list", "thread/fork", "thread/resume",
+    "thread/start",
+})  # fmt: skip
 """Methods for which Codex runs a command, uses the network, or waits for MCP servers."""
 
 PRESENCE: Final = "thread/loaded/list"

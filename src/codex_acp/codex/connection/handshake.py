@@ -79,10 +79,8 @@ def note_version(user_agent: str) -> None:
     if _parts(version) > _parts(SCHEMA_VERSION):
         logger.info(
             "Codex %s is newer than the schema of this library, %s; what is new is kept and "
-            "counted, but not shown",
-            version,
-            SCHEMA_VERSION,
-        )
+            "counted, but not shown", version, SCHEMA_VERSION,
+        )  # fmt: skip
 
 
 def believes_worktrees(user_agent: str) -> bool:

@@ -118,9 +118,10 @@ def spawn_app_server(
         env = dict(os.environ if env is None else env)
         rest = env.get("PATH")
         env["PATH"] = binary.path_dir if not rest else f"{binary.path_dir}{os.pathsep}{rest}"
-    cwd, name = options.cwd, PROCESS_NAME
     try:
-        return spawn(argv, env, cwd, name=name, on_stderr_line=on_stderr_line, once_more=True)
+        return spawn(
+            argv, env, options.cwd, name=PROCESS_NAME, on_stderr_line=on_stderr_line, once_more=True
+        )
     except OSError as error:
         raise _launch_error(binary.path, error) from error
 
@@ -216,14 +217,14 @@ def find_codex(
     from_env = env.get(CODEX_PATH_VARIABLE)
     if from_env:
         return _named_binary(from_env, "CODEX_PATH", CODEX_PATH_VARIABLE, env)
-    binary, no_wheel = _from_wheel()
+    binary, why_no_wheel = _from_wheel()
     if binary is not None:
         return binary
-    path, not_on_path = _on_path("codex", env)
+    path, why_not_on_path = _on_path("codex", env)
     if path is not None:
         return CodexBinary(path, "PATH")
-    not_named = f"{CODEX_PATH_VARIABLE} is not set"
-    raise _not_found(["no path was given", not_named, no_wheel, not_on_path])
+    not_set = f"{CODEX_PATH_VARIABLE} is not set"
+    raise _not_found(["no path was given", not_set, why_no_wheel, why_not_on_path])
 
 
 def _named_binary(name: str, source: Source, label: str, env: Mapping[str, str]) -> CodexBinary:

@@ -94,16 +94,7 @@ class NotificationDecoder:
         kind = event.method if event.problem is None else f"{event.method}: {event.problem}"
         if not count_kind(self.unreadable, kind):
             return
-        if event.problem is None:
-            logger.warning(
-                "the app-server sent %s, which schema %s does not know",
-                event.method,
-                SCHEMA_VERSION,
-            )
-        else:
-            logger.warning(
-                "the app-server sent %s, which does not fit schema %s: %s",
-                event.method,
-                SCHEMA_VERSION,
-                event.problem,
-            )
+        fault = f"schema {SCHEMA_VERSION} does not know"
+        if event.problem is not None:
+            fault = f"does not fit schema {SCHEMA_VERSION}: {event.problem}"
+        logger.warning("the app-server sent %s, which %s", event.method, fault)

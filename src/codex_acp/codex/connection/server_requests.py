@@ -361,9 +361,5 @@ class UnknownParts:
 
     def _note(self, kind: str, level: int = logging.INFO) -> None:
         if count_kind(self.counts, kind):
-            logger.log(
-                level,
-                "the app-server sent what schema %s does not know: %s; it is kept as it came",
-                SCHEMA_VERSION,
-                kind,
-            )
+            text = "the app-server sent what schema %s does not know: %s; it is kept as it came"
+            logger.log(level, text, SCHEMA_VERSION, kind)

@@ -194,8 +194,7 @@ class _Reader:
         return all(self._place(each) and os.access(each, os.X_OK) for each in needed)
 
     def _common_dir(self, git_dir: str) -> str:
-        """Return the git directory that has the configuration: a linked work tree uses that of the
-        main work tree."""
+        """Return the git directory with the configuration: a linked work tree has it in another."""
         line = self._line(os.path.join(git_dir, "commondir"))
         return git_dir if line is None else os.path.join(git_dir, line)
 

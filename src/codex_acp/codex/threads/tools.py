@@ -239,8 +239,7 @@ class ToolCalls(NotificationSink):
         self._tools[thread_id] = known | _by_name(tools, known)
 
     def offered(self, more: Iterable[Tool | Callable[..., object]]) -> list[JsonValue]:
-        """Return the tools of all threads and ``more`` for ``thread/start``. Raises MisuseError as
-        `add` does."""
+        """Return the tools of all threads and ``more``, as JSON. Raises MisuseError like `add`."""
         every = self._tools[EVERY_THREAD]
         return [t.spec() for t in (every | _by_name(more, every)).values()]
 

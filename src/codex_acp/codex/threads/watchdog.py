@@ -108,11 +108,8 @@ class TurnWatchdog(NotificationSink):
         for report in silent:
             logger.warning(
                 "turn %s of thread %s is silent for %.1f s; open server requests: %s",
-                report.turn_id,
-                report.thread_id,
-                report.seconds,
-                as_text(report.open_requests),
-            )
+                report.turn_id, report.thread_id, report.seconds, as_text(report.open_requests),
+            )  # fmt: skip
             try:
                 self._report(report)
             except Exception:
