@@ -410,15 +410,20 @@ class SessionDriver:
     def _carry_out_call(self, effect: ev.CallEffect) -> None:
         match effect:
             case ev.Start(call, prompt):
-                self._start(call, prompt)
+                work = self._work_to_send(call, prompt)
+                on_reply = partial(self._turn_start_replied, call, work.method)
+                self._post(call, work.method, work.params(prompt), on_reply)
             case ev.Steer(call, prompt, turn):
-                self._steer(call, prompt, turn)
+                message = self._work_to_send(call, prompt).message
+                assert message is not None, "only a message is steered"
+                steer = self._calls.steer_params(turn, message, prompt)
+                self._post(call, "turn/steer", steer, partial(self._report_reply, call, ev.Steered))
             case ev.Interrupt(call, turn):
                 params = self._calls.interrupt_params(turn)
                 report = partial(self._report_reply, call, ev.Interrupted)
                 self._post(call, "turn/interrupt", params, report)
-            case ev.LookUp(call, turns, message):
-                self._spawn_call(call, lambda: self._look_up(call, turns, message))
+            case ev.LookUp(call, turns, message_id):
+                self._spawn_call(call, lambda: self._look_up(call, turns, message_id))
             case ev.StopCommands(call, items):
                 self._spawn_call(call, lambda: self._stop_commands(call, items))
             case ev.AskPlan(call):
@@ -475,33 +480,22 @@ class SessionDriver:
 
     # Calls of Codex.
 
-    def _start(self, call: int, prompt: str) -> None:
+    def _work_to_send(self, call: int, prompt: str) -> TurnWork:
+        """Return the work of a prompt, whose message ``call`` sends now."""
         work = self._pending[prompt].work
-        assert isinstance(work, TurnWork), "only a TurnWork begins a turn"
+        assert isinstance(work, TurnWork), "only a TurnWork begins or steers a turn"
         self._host.note_message_id(prompt)
         self._written_before[call] = self._calls.written
-        on_reply = partial(self._turn_start_replied, call, work.method)
-        self._post(call, work.method, work.params(prompt), on_reply)
+        return work
 
     def _turn_start_replied(self, call: int, method: str, reply: JsonValue | CodexAcpError) -> None:
-        turn: str | None = None
         if not isinstance(reply, CodexAcpError):
             turn = text_at(reply, "turn", "id")
-            if turn is None and method in _TURN_NAMING_METHODS:
-                reply = InvalidPayload(f"the result of {method}", ("turn.id: it is missing",))
-        if isinstance(reply, CodexAcpError):
-            self.handle(ev.Refused(call, start_refused(reply)))
-        else:
-            self.handle(ev.Started(call, turn))
-
-    def _steer(self, call: int, prompt: str, turn: str) -> None:
-        work = self._pending[prompt].work
-        assert isinstance(work, TurnWork), "only a TurnWork is steered"
-        assert work.message is not None, "only a message is steered"
-        self._host.note_message_id(prompt)
-        self._written_before[call] = self._calls.written
-        params = self._calls.steer_params(turn, work.message, prompt)
-        self._post(call, "turn/steer", params, partial(self._report_reply, call, ev.Steered))
+            if turn is not None or method not in _TURN_NAMING_METHODS:
+                self.handle(ev.Started(call, turn))
+                return
+            reply = InvalidPayload(f"the result of {method}", ("turn.id: it is missing",))
+        self.handle(ev.Refused(call, start_refused(reply)))
 
     def _report_reply(
         self, call: int, event: type[ev.Steered | ev.Interrupted], reply: JsonValue | CodexAcpError
@@ -549,13 +543,13 @@ class SessionDriver:
             return  # `lost` ends the prompt
         except CodexAcpError as error:
             problem = f"Codex says nothing of the turn any more: {error}"
-            self.handle(ev.LookedUp(call, None, problem=problem))
-            return
-        if turn is None:
-            self.handle(ev.LookedUp(call, None))
+            event = ev.LookedUp(call, None, problem=problem)
         else:
-            end = None if turn.status == "inProgress" else end_of_turn(turn, None)
-            self.handle(ev.LookedUp(call, turn.id, end, ours, self._host.has_plan))
+            event = ev.LookedUp(call, None)
+            if turn is not None:
+                end = None if turn.status == "inProgress" else end_of_turn(turn, None)
+                event = ev.LookedUp(call, turn.id, end, ours, self._host.has_plan)
+        self.handle(event)
 
     async def _stop_commands(self, call: int, items: frozenset[str]) -> None:
         """End the commands that an interrupt left running; show the person those that still run."""
@@ -589,7 +583,7 @@ class SessionDriver:
         pending = self._pending.pop(prompt, None)
         if pending is not None:
             pending.id, pending.work, pending.takes_plan = uuid4().hex, work, True
-            pending.show, pending.on_accepted = self._host.show_plan_prompt, None
+            pending.show, pending.on_accepted = self._host.show_plan_prompt, None  # as a new prompt
             self._pending[pending.id] = pending
             self.handle(ev.PlanTaken(prompt, pending.id, _kind(work)))
 

@@ -79,7 +79,7 @@ class SessionServices(NotificationSink):
                 session_id, "plan", [plan], agreed=approved, by=by
             ),
         )
-        self._follow(opened.codex, session_id)
+        self._follow_connection(opened.codex, session_id)
 
     async def load_commands(self, session_id: str) -> Sequence[Command]:
         """Return the commands of an open session for an answer. If the call is cancelled, send the
@@ -147,7 +147,8 @@ class SessionServices(NotificationSink):
 
     # Steps.
 
-    def _follow(self, codex: AppServerConnection, session_id: str) -> None:
+    def _follow_connection(self, codex: AppServerConnection, session_id: str) -> None:
+        """Follow changes of skills on a new connection, and logins if the client can open pages."""
         if self._codex is not codex:
             self._codex, self._logins = codex, None
             codex.subscribe_all(self, frozenset({SKILLS_CHANGED}))

@@ -66,10 +66,9 @@ def untrusted_opening(params: Mapping[str, JsonValue], config_read: JsonValue) -
         mode, profile = _choice(own_config) or configured_choice(config_read)
     if config_read is None and mode is None and profile is None:
         return Opening(params | {"sandbox": READ_ONLY}, None)
-    # Without a choice, Codex lets a thread write only where a trust level is set already. A colon
-    # begins the name of a built-in profile.
-    is_read_only = mode in (None, READ_ONLY) if profile is None else profile == f":{READ_ONLY}"
-    if is_read_only:
+    # Without a choice, Codex lets a thread write only where a trust level is set already.
+    is_read_only = profile is None and mode in (None, READ_ONLY)
+    if is_read_only or profile == f":{READ_ONLY}":  # a colon begins the name of a built-in profile
         return Opening(params, None)
     params.pop("permissions", None)
     params["sandbox"] = READ_ONLY

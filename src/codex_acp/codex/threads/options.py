@@ -3,7 +3,7 @@
 Owns the names of these arguments and their conversion to JSON. `image`, `skill` and `mention` make
 parts of an input. In `codex_acp.codex.types`, `ThreadStartParams`, `ThreadResumeParams`,
 `ThreadForkParams`, `TurnStartParams` and the members of `UserInput` describe the fields; they also
-have fields that are no options here. To import this module makes none of these classes.
+have fields that are no options here. Importing this module makes none of these classes.
 """
 
 from __future__ import annotations
@@ -102,9 +102,10 @@ class ListOptions(TypedDict, total=False):
 
 
 class TurnOptions(TypedDict, total=False):
-    """Keyword arguments of `Thread.run` and `Thread.turn`. All hold from this turn on, except
-    ``service_tier_for_turn`` and the last three, which are for this turn alone. Sub-agents that
-    Codex has started keep the sandbox and the approval policy that they have."""
+    """Keyword arguments of `Thread.run` and `Thread.turn`. For this turn alone are
+    ``service_tier_for_turn``, ``additional_context``, ``client_user_message_id`` and
+    ``turn_trigger``; all others hold from this turn on. Sub-agents that Codex has started keep
+    their sandbox and approval policy."""
 
     cwd: str | os.PathLike[str]
     model: str
