@@ -130,13 +130,12 @@ class SessionOpener:
         codex = await self.codex()
         await _check_directories(codex, setup.params)
         needs_login = self.route.gateway is None  # a gateway needs no login of Codex
+        consent = self._sessions.git_consent
         try:
             _, config_read, _ = await asyncio.gather(
                 self.login.check(codex) if needs_login else asyncio.sleep(0),
                 configuration(codex, setup.cwd),
-                self._sessions.git_consent.not_agreed(
-                    setup.cwd
-                ),  # looks ahead, for the first prompt
+                consent.not_agreed(setup.cwd),  # looks ahead, for the first prompt
             )
         except (ErrorReply, NotAnswered, TransportError) as error:
             raise opening_errors.session_error(error) from error

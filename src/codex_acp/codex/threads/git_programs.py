@@ -25,6 +25,7 @@ import errno
 import os
 import re
 import stat
+from itertools import islice
 from struct import Struct, iter_unpack
 from typing import TYPE_CHECKING, Final, TypeAlias
 
@@ -265,15 +266,11 @@ class _Reader:
         return found
 
     def _shared_indexes(self, git_dir: str) -> list[str]:
-        paths: list[str] = []
         with os.scandir(git_dir) as entries:
-            for count, entry in enumerate(entries):
-                if count == MAX_FILES:
-                    self._note_unreadable(git_dir, "it has too many files")
-                    break
-                if entry.name.startswith("sharedindex."):
-                    paths.append(entry.path)
-        return paths
+            files = [*islice(entries, MAX_FILES + 1)]
+        if len(files) > MAX_FILES:
+            self._note_unreadable(git_dir, "it has too many files")
+        return [file.path for file in files[:MAX_FILES] if file.name.startswith("sharedindex.")]
 
     # Files.
 
