@@ -118,8 +118,7 @@ class ThreadServices(NotificationSink):
         self._errors: LastOnes[str, JsonObject] = LastOnes(MAX_PLACES)
         """Thread → params of the last final ``error`` since a turn of the thread ended."""
         self.ended_by_older_error: LastOnes[str, None] = LastOnes(MAX_PLACES)
-        """Turns that Codex ended with the error of a turn that it never began, whatever became of
-        them."""
+        """Turns that ended with the error of an older turn, which failed before its start."""
         self.hand_over: HandOver = HandOver(client)
         client.subscribe_all(self, FOLLOWED)
 
