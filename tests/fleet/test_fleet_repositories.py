@@ -349,8 +349,8 @@ async def test_a_worktree_is_removed_with_what_it_was_made_of(tmp_path: Path) ->
         agent=spec(), repository=str(source),
     )  # fmt: skip
     checkouts = Checkouts(tmp_path / "root")
-    made = await checkouts.make(job, again=False)
-    other = await checkouts.make(job, again=False)
+    made = await checkouts.make(job, resume=False)
+    other = await checkouts.make(job, resume=False)
     assert other.path.name == "t@2"
     locked = made.path / "locked"
     locked.mkdir()
@@ -374,7 +374,7 @@ async def test_a_branch_may_take_the_place_of_another_between_two_runs(tmp_path:
         agent=spec(), repository=str(source), revision="release",
     )  # fmt: skip
     checkouts = Checkouts(tmp_path / "root")
-    left = await checkouts.make(job, again=False)
+    left = await checkouts.make(job, resume=False)
     left.lock.release()
     git(source, "branch", "-q", "-m", "release", "release/1.0")
     git(source, "tag", "-d", "v1")
@@ -385,12 +385,12 @@ async def test_a_branch_may_take_the_place_of_another_between_two_runs(tmp_path:
     expected["v1/rc"] = git(source, "rev-parse", "v1/rc")
     for revision, wanted in expected.items():
         again = replace(job, run_id="r2", task_id=revision, name="u", revision=revision)
-        made = await checkouts.make(again, again=True)
+        made = await checkouts.make(again, resume=True)
         assert made.commit == wanted
         await checkouts.remove(made)
-    assert (await checkouts.make(replace(job, run_id="r2"), again=True)).commit == pinned
+    assert (await checkouts.make(replace(job, run_id="r2"), resume=True)).commit == pinned
     with pytest.raises(CheckoutError, match="no revision 'release'"):
-        await checkouts.make(replace(job, run_id="r2", name="new"), again=False)
+        await checkouts.make(replace(job, run_id="r2", name="new"), resume=False)
 
 
 async def test_a_worktree_is_gone_as_soon_as_its_task_has_its_outcome(tmp_path: Path) -> None:
@@ -412,11 +412,11 @@ async def test_a_worktree_whose_making_was_killed_is_made_again(tmp_path: Path) 
         attempt_id="1", fleet_id="f", run_id="r", task_id="t", name="t", prompts=("x",),
         agent=spec(), repository=str(source),
     )  # fmt: skip
-    made = await Checkouts(tmp_path / "root").make(job, again=False)
+    made = await Checkouts(tmp_path / "root").make(job, resume=False)
     (made.git_dir / "locked").write_text("initializing")
     shutil.rmtree(made.path)
     made.lock.release()
-    again = await Checkouts(tmp_path / "root").make(job, again=False)
+    again = await Checkouts(tmp_path / "root").make(job, resume=False)
     assert (again.path, again.left_over) == (made.path, False)
     again.lock.release()
 
@@ -429,10 +429,10 @@ async def test_a_task_has_as_many_worktrees_as_the_refusal_of_one_more_says(
         attempt_id="1", fleet_id="f", run_id="r", task_id="t", name="t", prompts=("x",),
         agent=spec(), repository=str(repository(tmp_path / "source")),
     )  # fmt: skip
-    made = [await Checkouts(tmp_path / "root").make(job, again=False) for _ in range(2)]
+    made = [await Checkouts(tmp_path / "root").make(job, resume=False) for _ in range(2)]
     assert [each.path.name for each in made] == ["t", "t@2"]
     with pytest.raises(CheckoutError, match="2 workers have a worktree"):
-        await Checkouts(tmp_path / "root").make(job, again=False)
+        await Checkouts(tmp_path / "root").make(job, resume=False)
     for each in made:
         each.lock.release()
 
@@ -557,4 +557,4 @@ async def test_the_checks_hold_in_the_worker_too(tmp_path: Path) -> None:
             agent=spec(), repository=repository_, revision=revision,
         )  # fmt: skip
         with pytest.raises(CheckoutError):
-            await Checkouts(tmp_path / "root").make(job, again=False)
+            await Checkouts(tmp_path / "root").make(job, resume=False)

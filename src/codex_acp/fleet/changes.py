@@ -1,9 +1,8 @@
 """Make a patch of a task's changes in its worktree, with the files that git does not track yet.
 
-A git directory of our own compares the worktree with its content before the task. From the
-repository's git directory it borrows the objects alone: git reads no configuration of the
-repository or the agent, and no index that the agent may have written. Changes that git cannot take
-are named.
+A git directory of our own compares the worktree with its content before the task. Our directory
+borrows nothing but objects from the repository: git reads no configuration of the repository or the
+agent, and no index that the agent may have written. Changes that git cannot take are named.
 """
 
 from __future__ import annotations
@@ -49,19 +48,19 @@ LOOK_SECONDS: Final = 60.0
 """Time for git to find the repository of a directory."""
 
 PATCH_SECONDS: Final = 60.0
-"""Time to read a worktree before a task, and to make the patch after it: half of the driver's
-`GRACE_SECONDS`, so that git, which a rule file can keep busy for ever, costs no report."""
+"""Time to read a worktree before a task, and to make the patch after the task. A rule file can keep
+git busy for ever: with half of the driver's `GRACE_SECONDS`, the report still comes in time."""
 
-_LINK: Final = b"160000 "
+_GITLINK: Final = b"160000 "
 """Mode of an index entry that is a commit of another repository, as git prints the mode."""
 
-_LINK_BYTES: Final = b"\x00\x00\xe0\x00"
-"""Bytes of that mode in an index of any version."""
+_GITLINK_BYTES: Final = b"\x00\x00\xe0\x00"
+"""The mode of a gitlink as bytes in an index of any version."""
 
 _NO_CONVERSION: Final = "* !working-tree-encoding !text !eol !ident !filter\n"
 """Attributes with which git takes every file without a conversion."""
 
-_FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_OPEN_FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 """Flags to open a directory."""
 
 _RULE_FILES: Final = (".gitignore", ".gitattributes")
@@ -92,9 +91,9 @@ class Baseline:
     tree: str
     """Id of the commit or tree with the content."""
     object_format: str = "sha1"
-    index: str | None = None
-    """Digest of the index in ``git_dir``; an index with another digest is not read."""
-    left_out: frozenset[str] = frozenset()
+    index_digest: str | None = None
+    """Digest of the index in ``git_dir``: no other index there is read. None if there was none."""
+    not_taken: frozenset[str] = frozenset()
     """Paths that git cannot take."""
 
     @property
@@ -102,12 +101,12 @@ class Baseline:
         """Environment in which git uses ``git_dir``."""
         return {"GIT_DIR": str(self.git_dir), "GIT_WORK_TREE": str(self.work_tree)}
 
-    def set_up(self, index: Path, *more: Path, digest: str | None = None) -> Baseline:
-        """Make the git directory, without a subprocess.
+    def set_up(self, index: Path | None, *more: Path, digest: str | None = None) -> Baseline:
+        """Make the git directory, without a subprocess; return the baseline with its index digest.
 
-        A copy of ``index`` saves reading every file again; not copied if its digest is not
-        ``digest`` (None: any). ``more`` are further directories of objects. Raises CheckoutError
-        for a pipe among the repository's objects.
+        Copies ``index``, which saves reading every file again, unless its digest is not ``digest``
+        (None: any). ``more`` are further directories of objects. Raises CheckoutError for a pipe
+        among the repository's objects.
         """
         for path in (*self.objects.glob("info/*"), *self.objects.glob("pack/*")):
             if path.is_fifo():
@@ -123,20 +122,21 @@ class Baseline:
         folders = "".join(f"{folder}\n" for folder in (self.objects, *more))
         (self.git_dir / "objects" / "info" / "alternates").write_text(folders, encoding="utf-8")
         with suppress(OSError, ValueError):
-            written = index.stat().st_mtime_ns  # git compares it with the times of files
-            content = read_regular(index, INDEX_LIMIT)
-            digest_read = hashlib.sha256(content).hexdigest()
-            if digest in (None, digest_read):
-                copy = self.git_dir / "index"
-                copy.write_bytes(content)
-                os.utime(copy, ns=(written, written))
-                return replace(self, index=digest_read)
-        return replace(self, index=None)
+            if index is not None:
+                written = index.stat().st_mtime_ns  # git compares this time with those of files
+                content = read_regular(index, INDEX_LIMIT)
+                digest_read = hashlib.sha256(content).hexdigest()
+                if digest in (None, digest_read):
+                    copy = self.git_dir / "index"
+                    copy.write_bytes(content)
+                    os.utime(copy, ns=(written, written))
+                    return replace(self, index_digest=digest_read)
+        return replace(self, index_digest=None)
 
 
-async def directory_baseline(directory: Path, scratch: Path) -> Baseline | str:
-    """Return the baseline of the repository around ``directory``, or why there is none; ``scratch``
-    becomes its git directory."""
+async def directory_baseline(directory: Path, git_dir: Path) -> Baseline | str:
+    """Return the baseline of the repository around ``directory``, with ``git_dir`` as its git
+    directory; without a baseline, return the reason."""
     paths = ("--show-toplevel", "--git-path", "objects", "--git-path", "index")
     words = ("--path-format=absolute", *paths, "--show-object-format")
     try:
@@ -145,27 +145,23 @@ async def directory_baseline(directory: Path, scratch: Path) -> Baseline | str:
         no_repository = "not a git repository" in str(error)
         return NOT_A_REPOSITORY if no_repository else str(error)
     lines = out.decode(errors="surrogateescape").splitlines()
-    # A repository's configuration can name any directory as its worktree.
-    if len(lines) != 4 or not _is_worktree(lines[0]):
+    # Four questions; a repository's configuration can name any directory as its worktree.
+    if len(lines) != 4 or not os.path.lexists(f"{lines[0]}/.git"):  # noqa: ASYNC240
         return "git does not say where the repository is"
     top, objects, index, object_format = lines
-    baseline = Baseline(Path(top), scratch, Path(objects), "", object_format)
+    baseline = Baseline(Path(top), git_dir, Path(objects), "", object_format)
     try:
         async with asyncio.timeout(PATCH_SECONDS):
             baseline = await asyncio.to_thread(baseline.set_up, Path(index))
-            left_out = await _add(baseline, users_index=True)
+            not_taken = await _add(baseline, users_index=True)
             tree = (await git("write-tree", env=baseline.env)).decode().strip()
-            content = await asyncio.to_thread(read_regular, scratch / "index", INDEX_LIMIT)
+            content = await asyncio.to_thread(read_regular, git_dir / "index", INDEX_LIMIT)
     except TimeoutError:
         return f"git took longer than {PATCH_SECONDS:g} seconds to read the files before the task"
     except (CheckoutError, OSError, ValueError) as error:
         return str(error)
     digest = hashlib.sha256(content).hexdigest()
-    return replace(baseline, tree=tree, index=digest, left_out=left_out)
-
-
-def _is_worktree(top: str) -> bool:
-    return os.path.lexists(os.path.join(top, ".git"))  # noqa: PTH118
+    return replace(baseline, tree=tree, index_digest=digest, not_taken=not_taken)
 
 
 async def changes_since(baseline: Baseline) -> Changes:
@@ -175,17 +171,15 @@ async def changes_since(baseline: Baseline) -> Changes:
         if not stat.S_ISDIR(baseline.work_tree.lstat().st_mode):
             return Changes(None, "the patch is not made: the worktree is no directory any more")
         async with asyncio.timeout(PATCH_SECONDS):
-            # A new git directory, because the agent may have written to the other one.
-            git_dir = baseline.git_dir
-            new = git_dir.with_name(f"{git_dir.name}-{uuid.uuid4().hex}")
+            # A new git directory, because the agent may have written to that of the baseline.
+            old, digest = baseline.git_dir, baseline.index_digest
+            new = old.with_name(f"{old.name}-{uuid.uuid4().hex}")
             current = replace(baseline, git_dir=new)  # removed below, also if the copy is too slow
-            index, objects = git_dir / "index", git_dir / "objects"
-            # "none" is no digest: an index without a digest is not copied.
-            digest = baseline.index or "none"
-            current = await asyncio.to_thread(current.set_up, index, objects, digest=digest)
-            if current.index is None:
+            index = None if digest is None else old / "index"
+            current = await asyncio.to_thread(current.set_up, index, old / "objects", digest=digest)
+            if current.index_digest is None:
                 await git("read-tree", current.tree, env=current.env)
-            names = await _add(current) - baseline.left_out
+            not_taken = await _add(current) - baseline.not_taken
             patch, left_out = await _patch(current)
             ignored = await _newly_ignored(current)
     except TimeoutError:
@@ -198,9 +192,9 @@ async def changes_since(baseline: Baseline) -> Changes:
         if current is not baseline:
             await shielded(asyncio.create_task(asyncio.to_thread(remove_tree, current.git_dir)))
     missing = None
-    if names:
+    if not_taken:
         why = "git does not take it, it cannot be read, is a repository of its own or too large"
-        missing = f"the patch lacks {_listed(names)}: {why}"
+        missing = f"the patch lacks {_listed(not_taken)}: {why}"
     if patch is None:
         missing = f"the changes are longer than {PATCH_LIMIT >> 20} MiB and not kept"
     elif left_out:
@@ -226,13 +220,13 @@ async def _add(baseline: Baseline, *, users_index: bool = False) -> frozenset[st
     take. ``users_index``: our index is a copy of the user's."""
     large, unreadable = await asyncio.to_thread(_find_problems, baseline.work_tree)
     complete = await _git_add(baseline, large, users_index=users_index)
-    left_out = {f"{name}/" for name in await _drop_links(baseline)}
+    not_taken = {f"{name}/" for name in await _drop_gitlinks(baseline)}
     if large or not complete:
-        left_out |= await _names(baseline, "ls-files", "--others", "--exclude-standard")
-        left_out |= await _names(baseline, "diff-files", "--name-only", "--ignore-submodules=all")
+        not_taken |= await _names(baseline, "ls-files", "--others", "--exclude-standard")
+        not_taken |= await _names(baseline, "diff-files", "--name-only", "--ignore-submodules=all")
     if unreadable:
-        left_out |= unreadable - {name for _, name in await _ignoring(baseline, unreadable)}
-    return frozenset(left_out)
+        not_taken |= unreadable - {name for _, name in await _rules_and_names(baseline, unreadable)}
+    return frozenset(not_taken)
 
 
 def _find_problems(work_tree: Path) -> tuple[list[str], set[str]]:
@@ -240,7 +234,7 @@ def _find_problems(work_tree: Path) -> tuple[list[str], set[str]]:
     pipe that git would wait for."""
     large: list[str] = []
     unreadable: set[str] = set()
-    top = os.open(work_tree, _FOLDER)
+    top = os.open(work_tree, _OPEN_FOLDER)
     folders = [""]
     try:
         while folders:
@@ -266,7 +260,7 @@ def _find_problems(work_tree: Path) -> tuple[list[str], set[str]]:
 
 def _entries(top: int, folder: str) -> list[tuple[str, int, int]]:
     """Return path, mode and size of each entry of a folder, without ``.git``. Raises OSError."""
-    folder_fd = os.open(folder or ".", _FOLDER, dir_fd=top)
+    folder_fd = os.open(folder or ".", _OPEN_FOLDER, dir_fd=top)
     try:
         with os.scandir(folder_fd) as entries:
             stats = [(e.name, e.stat(follow_symlinks=False)) for e in entries if e.name != ".git"]
@@ -280,16 +274,16 @@ async def _git_add(baseline: Baseline, without: list[str], *, users_index: bool)
     specs = os.fsencode("\0".join((":/", *(f":(exclude,top,literal){name}" for name in without))))
     words = ("--all", "--ignore-errors", "--pathspec-from-file=-", "--pathspec-file-nul")
     env, cwd = baseline.env, baseline.work_tree
-    for repair in (_drop_attributes, _drop_index, None):
+    for repair in (_drop_attributes, _drop_index, None):  # between the attempts
         try:
             if users_index:
                 await _forget_bits(baseline)
-            await _drop_links(baseline)
+            await _drop_gitlinks(baseline)
             await git("add", *words, env=env, cwd=cwd, stdin=specs)
         except GitFailed as error:
             if error.code == 1:  # git could not take some files
                 return False
-            if repair is None or error.code is None:
+            if repair is None or error.code is None:  # None: git did not start, or took too long
                 raise
             await repair(baseline)
         else:
@@ -298,13 +292,13 @@ async def _git_add(baseline: Baseline, without: list[str], *, users_index: bool)
 
 
 async def _drop_attributes(baseline: Baseline) -> None:
-    """Take every file without a conversion: git fails at an encoding that it does not know."""
+    """Have git take every file without a conversion: git fails at an encoding that is not known."""
     make_private(baseline.git_dir / "info")
     (baseline.git_dir / "info" / "attributes").write_text(_NO_CONVERSION, encoding="utf-8")
 
 
 async def _drop_index(baseline: Baseline) -> None:
-    """Read every file again: the copied index is split or damaged."""
+    """Have git read every file again, because the copied index is split or damaged."""
     (baseline.git_dir / "index").unlink(missing_ok=True)
     if baseline.tree:
         await git("read-tree", baseline.tree, env=baseline.env)
@@ -314,7 +308,7 @@ async def _forget_bits(baseline: Baseline) -> None:
     """Have git look at files that the user's index marks as assume-unchanged or skip-worktree."""
     listed = await git("ls-files", "-v", "-z", env=baseline.env)
     marked = [entry for entry in listed.split(b"\0") if entry[:1] not in (b"", b"H")]
-    # The tag of an entry is small for assume-unchanged, and S for skip-worktree.
+    # An entry begins with a tag: a small letter for assume-unchanged, S for skip-worktree.
     for tags, bit in ((b"hsmrck", "--no-assume-unchanged"), (b"Ss", "--no-skip-worktree")):
         names = b"".join(entry[2:] + b"\0" for entry in marked if entry[:1] in tags)
         if names:
@@ -322,12 +316,14 @@ async def _forget_bits(baseline: Baseline) -> None:
             await git("update-index", *words, env=baseline.env, cwd=baseline.work_tree, stdin=names)
 
 
-async def _drop_links(baseline: Baseline) -> list[str]:
-    """Drop inner repositories, whose configuration git would read, from our index; return them."""
-    if not await asyncio.to_thread(_may_have_links, baseline.git_dir / "index"):
+async def _drop_gitlinks(baseline: Baseline) -> list[str]:
+    """Drop inner repositories from our index, because git would read their configuration; return
+    their paths."""
+    if not await asyncio.to_thread(_may_have_gitlinks, baseline.git_dir / "index"):
         return []
     listed = await git("ls-files", "--stage", "-z", env=baseline.env)
-    inner = [entry.split(b"\t", 1)[1] for entry in listed.split(b"\0") if entry.startswith(_LINK)]
+    entries = [entry for entry in listed.split(b"\0") if entry.startswith(_GITLINK)]
+    inner = [entry.split(b"\t", 1)[1] for entry in entries]
     if inner:
         names = b"".join(name + b"\0" for name in inner)
         words = ("--force-remove", "-z", "--stdin")
@@ -335,16 +331,17 @@ async def _drop_links(baseline: Baseline) -> list[str]:
     return list(map(os.fsdecode, inner))
 
 
-def _may_have_links(index: Path) -> bool:
-    """Return whether an index contains the bytes of `_LINK_BYTES`; saves a process if not."""
+def _may_have_gitlinks(index: Path) -> bool:
+    """Return whether an index contains `_GITLINK_BYTES`; without them, no process has to look."""
     with suppress(FileNotFoundError):
-        return _LINK_BYTES in index.read_bytes()
+        return _GITLINK_BYTES in index.read_bytes()
     return False
 
 
 async def _names(baseline: Baseline, command: str, *words: str) -> set[str]:
-    found = await git(command, "-z", *words, env=baseline.env, cwd=baseline.work_tree)
-    return {os.fsdecode(name) for name in found.split(b"\0") if name}
+    """Return the file names that a git command prints."""
+    printed = await git(command, "-z", *words, env=baseline.env, cwd=baseline.work_tree)
+    return {os.fsdecode(name) for name in printed.split(b"\0") if name}
 
 
 # Comparing our index with the baseline.
@@ -362,6 +359,7 @@ async def _patch(baseline: Baseline) -> tuple[bytes | None, list[str]]:
         os.fsdecode(name): entry.split()[2:4]
         for entry, name in zip(fields[::2], fields[1::2], strict=True)
     }
+    # Zeros stand for no file.
     ids = [id_ for pair in ids_before_and_after.values() for id_ in pair if id_.strip(b"0")]
     lines = b"".join(id_ + b"\n" for id_ in ids)
     out = await git("cat-file", "--batch-check=%(objectsize)", env=baseline.env, stdin=lines)
@@ -372,7 +370,7 @@ async def _patch(baseline: Baseline) -> tuple[bytes | None, list[str]]:
         name: max((size_of.get(id_, 0) for id_ in pair), default=0)
         for name, pair in ids_before_and_after.items()
     }
-    for part in (4, 16, 64, 256):
+    for part in (4, 16, 64, 256):  # leave out a few very large files rather than many large ones
         large = [name for name, size in sizes.items() if size > PATCH_LIMIT // part]
         if 0 < len(large) <= MOST_LEFT_OUT:
             patch = await _diff(baseline, large)
@@ -391,7 +389,8 @@ async def _diff(baseline: Baseline, without: list[str]) -> bytes:
 
 
 async def _newly_ignored(baseline: Baseline) -> list[str]:
-    """Return the files ignored by rules of the task; not directories that ignore themselves."""
+    """Return the files that rules of the task ignore. A directory whose own ``.gitignore`` ignores
+    the whole directory, like ``.venv``, does not count."""
     changed = ("--cached", "--name-only", baseline.tree, "--", ":(glob,top)**/.gitignore")
     rules = await _names(baseline, "diff-index", *changed)
     words = ("--others", "--ignored", "--exclude-standard")
@@ -399,19 +398,20 @@ async def _newly_ignored(baseline: Baseline) -> list[str]:
     if not rules:
         return []
     ignored = await _names(baseline, "ls-files", *words)
-    return [name for rule, name in await _ignoring(baseline, ignored) if rule in rules]
+    return [name for rule, name in await _rules_and_names(baseline, ignored) if rule in rules]
 
 
-async def _ignoring(baseline: Baseline, names: set[str]) -> list[tuple[str, str]]:
-    """Return the rule file and the name of each of the ``names`` that is ignored."""
-    given = os.fsencode("".join(f"{name}\0" for name in names))
+async def _rules_and_names(baseline: Baseline, names: set[str]) -> list[tuple[str, str]]:
+    """Return each of the ``names`` that is ignored, behind the file with the rule."""
+    stdin = os.fsencode("".join(f"{name}\0" for name in names))
     words = ("-v", "-z", "--stdin")
     env, cwd = baseline.env, baseline.work_tree
     try:
-        out = await git("check-ignore", *words, env=env, cwd=cwd, stdin=given)
+        out = await git("check-ignore", *words, env=env, cwd=cwd, stdin=stdin)
     except GitFailed as error:
         if error.code != 1:  # 1: none of the names is ignored
             raise
         return []
+    # For each name four fields: the rule's file, line and pattern, then the name.
     fields = list(map(os.fsdecode, out.split(b"\0")))[:-1]
     return list(zip(fields[::4], fields[3::4], strict=True))

@@ -156,9 +156,9 @@ class Checkouts:
         self._commits: dict[tuple[str, str, str], str] = {}
         """Commit of each repository, run and revision, so that a run looks each up once."""
 
-    async def make(self, job: Job, *, again: bool) -> Checkout:
-        """Make the worktree of a job; with ``again``, use the one that an earlier attempt left.
-        Raises CheckoutError; GitFailed is one."""
+    async def make(self, job: Job, *, resume: bool) -> Checkout:
+        """Make the worktree of a job; with ``resume``, use that of an earlier attempt if it is
+        still there. Raises CheckoutError; GitFailed is one."""
         assert job.repository is not None
         problem = problem_of_repository(job.repository)
         if problem is None and job.revision:
@@ -176,7 +176,7 @@ class Checkouts:
         repository = repositories / f"{_digest(job.repository)}.git"
         try:
             with lock.released_on_error():
-                left_over = self._left_over(tree, repository, wanted, lock) if again else None
+                left_over = self._left_over(tree, repository, wanted, lock) if resume else None
                 async with _locked(repository):
                     await asyncio.to_thread(_remove_untrusted, repository)
                     return left_over or await self._new_tree(job, repository, tree, lock, wanted)

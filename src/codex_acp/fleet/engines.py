@@ -1,7 +1,7 @@
-"""The engines of a fleet, which run jobs on this machine or on a Ray cluster.
+"""Run the jobs of a fleet, on this machine or on a Ray cluster.
 
-Owns sending jobs to workers, and events and reports back. Must not know tasks. Ray is imported when
-a `RayEngine` is opened.
+An engine sends jobs to workers, and events and reports back to the driver; it must not know tasks.
+Ray is imported when a `RayEngine` is opened.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from codex_acp.errors import MisuseError
 from codex_acp.fleet.errors import EngineError, EngineNotInstalled, WorkerLost
 from codex_acp.fleet.private_files import default_root, make_private, remove_tree
-from codex_acp.fleet.ray_worker import Message, RayWorker, for_a_worker
+from codex_acp.fleet.ray_worker import Message, RayWorker, for_any_node
 from codex_acp.fleet.worker import TASKS_PER_AGENT, Worker
 
 if TYPE_CHECKING:
@@ -52,8 +52,8 @@ class Engine(Protocol):
         """
 
     async def settle(self, job: Job, *, written: bool) -> None:
-        """Remove the job's worktree if its outcome was ``written``; else keep it for another
-        attempt. Never raises."""
+        """Remove the job's worktree if the outcome was ``written``; else keep the worktree for
+        another attempt. Never raises."""
 
     async def aclose(self, *, done: bool) -> None:
         """End all workers and agents; ``done``: no task is left, so remove all worktrees."""
@@ -97,11 +97,11 @@ class LocalEngine:
     async def run(self, job: Job, post: Post) -> Report:
         """Run a job with the worker of this process."""
         post.event({"type": "worker", "worker": f"{socket.gethostname()}/{os.getpid()}"})
-        return await self._open_worker().run(job, post)
+        return await self._opened_worker().run(job, post)
 
     async def settle(self, job: Job, *, written: bool) -> None:
         """Remove a job's worktree if its outcome was written, else keep it for another attempt."""
-        await self._open_worker().settle(job.attempt_id, written=written)
+        await self._opened_worker().settle(job.attempt_id, written=written)
 
     def kill(self) -> None:
         """Kill all agents and their child processes at once, for a process that ends now."""
@@ -119,7 +119,7 @@ class LocalEngine:
             self._work.rmdir()
         self._temporary = self._work = None
 
-    def _open_worker(self) -> Worker:
+    def _opened_worker(self) -> Worker:
         if self._worker is None:
             raise MisuseError("the engine is not open; a Fleet opens it")
         return self._worker
@@ -128,13 +128,13 @@ class LocalEngine:
 TASKS_PER_WORKER: Final = 4
 
 CLOSE_SECONDS: Final = 20.0
-"""Time for a worker to end its agents. Then Ray kills it: its agents end when their pipes close."""
+"""Time for a worker to end its agents. Then Ray kills the worker; agents end with their pipes."""
 
 REACH_SECONDS: Final = 10.0
 """Time for a cluster to accept a connection."""
 
 CANCEL_SECONDS: Final = 30.0
-"""Time for a worker to end one job, whose agent may take ten seconds; then the worker is killed."""
+"""Time for a worker to end one job: an agent may take ten seconds. Then the worker is killed."""
 
 KILL_SECONDS: Final = 5.0
 """Time until Ray reports that a killed worker is dead."""
@@ -163,8 +163,8 @@ class _Actor:
 class RayEngine:
     """Runs jobs on a Ray cluster.
 
-    ``address`` is the cluster's, ``auto`` or ``ray://HOST:PORT``. With None, the engine uses the
-    cluster that this program is connected to, or starts Ray on this machine.
+    ``address`` is that of the cluster: ``auto`` or ``ray://HOST:PORT``. With None, the engine uses
+    the cluster that this program is connected to, or starts Ray on this machine.
 
     Each worker reserves ``num_cpus``, ``memory`` (bytes) and ``resources`` of a node, and runs
     ``tasks_per_worker`` tasks at once, which may share one process of an agent. A node has as many
@@ -205,7 +205,7 @@ class RayEngine:
         """Tasks that wait for the answer to a question of a worker."""
         self._room_changed = asyncio.Event()
         """Set when a worker may have room for a job."""
-        self._wanted = 0
+        self._waiting_jobs = 0
         """Number of jobs that wait for a worker."""
         self._failed_starts = 0
         self._last_failure = ""
@@ -219,7 +219,7 @@ class RayEngine:
         self._ray, self._fleet_id, self._closing = ray, fleet_id, False
         self._failed_starts = 0
         if not ray.is_initialized():
-            self._try_address()
+            self._check_address()
             options: dict[str, Any] = {"logging_level": logging.ERROR, "log_to_driver": False}
             if self._runtime_env is not None:
                 options["runtime_env"] = dict(self._runtime_env)
@@ -255,9 +255,7 @@ class RayEngine:
         try:
             post.event({"type": "worker", "worker": actor.name})
             try:
-                await actor.handle.begin.remote(replace(job, agent=for_a_worker(job.agent)))
-            except asyncio.CancelledError:
-                raise
+                await actor.handle.begin.remote(replace(job, agent=for_any_node(job.agent)))
             except Exception as error:
                 raise WorkerLost(
                     f"the worker {actor.name} is lost: {_first_line(error)}"
@@ -313,7 +311,7 @@ class RayEngine:
             self._started_ray = False
             self._ray.shutdown()
 
-    def _try_address(self) -> None:
+    def _check_address(self) -> None:
         """Raise EngineError if nothing listens at the address: Ray would wait for minutes."""
         host, _, port = (self._address or "").removeprefix("ray://").rpartition(":")
         if not host or not port.isdigit():
@@ -326,7 +324,7 @@ class RayEngine:
             raise EngineError(msg) from error
 
     def _workers_of(self, node: Mapping[str, Any]) -> int:
-        """Return how many workers the resources of a node allow."""
+        """Return how many workers the resources of a node allow; one if a worker needs none."""
         has: Mapping[str, float] = node.get("Resources") or {}
         needs = [(name, need) for name, need in self._needs.items() if need]
         return min((int(has.get(name, 0) // need) for name, need in needs), default=1)
@@ -334,8 +332,9 @@ class RayEngine:
     # Workers.
 
     async def _free_actor(self) -> _Actor:
-        """Return a worker that has room, with the job counted; start workers while jobs wait."""
-        self._wanted += 1
+        """Return a worker with room for a job, and count the job there; if no worker has room,
+        start enough workers for the jobs that wait."""
+        self._waiting_jobs += 1
         try:
             while True:
                 if self._failed_starts >= MOST_FAILED_STARTS:
@@ -346,12 +345,12 @@ class RayEngine:
                     actor.active += 1
                     return actor
                 starting = sum(not a.ready and a.dead is None for a in self._actors)
-                if starting * self._tasks_per_worker < self._wanted:
+                if starting * self._tasks_per_worker < self._waiting_jobs:
                     self._start_worker()
                 self._room_changed.clear()
                 await self._room_changed.wait()
         finally:
-            self._wanted -= 1
+            self._waiting_jobs -= 1
 
     def _start_worker(self) -> None:
         needs = dict(self._needs)
@@ -382,8 +381,6 @@ class RayEngine:
             while True:
                 for message in await actor.handle.fetch.remote():
                     self._handle_message(actor, message)
-        except asyncio.CancelledError:
-            raise
         except Exception as error:  # noqa: BLE001 - whatever Ray raises, the worker is lost
             self._handle_loss(actor, _first_line(error))
 

@@ -1,7 +1,7 @@
-"""A fleet: many tasks on an engine, each with one outcome.
+"""Run many tasks on an engine, and give each one outcome.
 
-Owns a run on the driver's side: starts tasks, tries them again, answers their questions, applies
-the budgets, and ends everything that it started.
+The driver is the program that has the fleet: it starts the tasks, tries them again, answers their
+questions, applies the budgets, and ends what it started. Workers, which an engine has, run agents.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from codex_acp.fleet.outcomes import (
     read_outcomes,
 )
 from codex_acp.fleet.questions import answer_elicitation, answer_permission
-from codex_acp.fleet.task import OutputCheck, Task, checked_answer, duplicates
+from codex_acp.fleet.task import OutputCheck, Task, checked_answer, problems_of_ids
 from codex_acp.fleet.worker import TimeLimit
 from codex_acp.runtime import reject_all
 from codex_acp.transcript.secrets import scrub
@@ -57,7 +57,7 @@ class FleetRun:
     """
 
     def __init__(self, settings: FleetSettings, tasks: Sequence[Task]) -> None:
-        if problems := duplicates(tasks):
+        if problems := problems_of_ids(tasks):
             raise MisuseError("; ".join(problems))
         checks = {task.id: OutputCheck(task.output) for task in tasks if task.output is not None}
         self._driver = RunDriver(settings, tasks, checks)
@@ -185,9 +185,9 @@ class Fleet:
 class Retries:
     """Rules for trying a task again after an overloaded model, a lost agent or a lost worker.
 
-    A run makes at most ``attempts``. The pause before the second attempt is ``seconds``; each next
-    pause is twice as long, at most ``longest`` seconds. Each is lengthened by a random part, up to
-    a half.
+    A run attempts a task at most ``attempts`` times. The pause before the second attempt is
+    ``seconds``; each next pause is twice as long, at most ``longest`` seconds. Each pause gets up
+    to a half longer, at random.
     """
 
     attempts: int = 3
@@ -222,14 +222,15 @@ class FleetSettings:
 class Slots:
     """Slots for ``count`` running tasks.
 
-    At most ``parked`` tasks give their slot back while they wait for an answer. They are limited
+    A parked task waits for an answer without a slot. At most ``most_parked`` tasks are parked,
     because each still has a session open; other tasks that wait keep their slot.
     """
 
-    def __init__(self, count: int, parked: int) -> None:
+    def __init__(self, count: int, most_parked: int) -> None:
         self._free = count
         """May be negative: a parked task takes its slot back without waiting."""
-        self._parking_left = parked
+        self._may_be_parked = most_parked
+        """Number of further tasks that may be parked."""
         self._freed = asyncio.Event()
 
     async def acquire(self) -> None:
@@ -255,15 +256,15 @@ class Slots:
     @contextmanager
     def parked(self) -> Iterator[None]:
         """Give the slot back within the block; take it back at once, even if none is free."""
-        if self._parking_left <= 0:
+        if self._may_be_parked <= 0:
             yield
             return
-        self._parking_left -= 1
+        self._may_be_parked -= 1
         self.release()
         try:
             yield
         finally:
-            self._parking_left += 1
+            self._may_be_parked += 1
             self._free -= 1
 
 
@@ -276,7 +277,7 @@ JOURNALED: Final = frozenset(("worker", "opened", "prompt", "prompt_ended"))
 
 @dataclass(eq=False, slots=True)
 class TaskRun:
-    """Runs one task on the driver's side; the `Post` of the task's worker."""
+    """Runs one task on the driver's side; is the `Post` of each of its jobs."""
 
     _driver: RunDriver
     _task: Task
@@ -290,9 +291,9 @@ class TaskRun:
     _asked: int = 0
     _allowed: int = 0
     _limit: TimeLimit = field(init=False)
-    """Limit of the last attempt; it does not count while a question waits."""
+    """Time limit of the last attempt; it stands still while a question waits."""
     _attempt_runs: bool = False
-    """Whether the task's worker may send events: not between two attempts."""
+    """Whether events count: those that come between two attempts are late."""
 
     async def run(self) -> tuple[Job, Report, Outcome]:
         """Attempt the task until there is an outcome; give its slot back during pauses."""
@@ -339,7 +340,7 @@ class TaskRun:
         )
 
     async def _attempt(self, job: Job) -> Report:
-        """Run a job, and note the attempt in the journal and the history."""
+        """Run a job; record the attempt in the journal and the history."""
         driver, history = self._driver, self._history
         started = driver.note("attempt", id=self._task.id, attempt=job.attempt_id)
         history.attempts.append(Attempt(started=started, reason="interrupted"))
@@ -361,8 +362,8 @@ class TaskRun:
         return report
 
     async def _run_job(self, job: Job) -> Report:
-        """Run the job on the engine. Raises WorkerLost if no report comes within the time limit and
-        `GRACE_SECONDS`; the time that questions wait does not count."""
+        """Run the job on the engine. Raises WorkerLost if no report comes within the job's time
+        limit and `GRACE_SECONDS` more."""
         seconds = job.time_limit
         self._limit = limit = TimeLimit(None if seconds is None else seconds + GRACE_SECONDS)
         try:
@@ -442,7 +443,7 @@ class TaskRun:
         return answer
 
 
-PARKED: Final = 64
+MOST_PARKED: Final = 64
 """Tasks that may wait for an answer without a slot; each of them has a session open."""
 
 WORK: Final = "work"
@@ -510,7 +511,7 @@ class RunDriver:
             stack.push_async_callback(lambda: engine.aclose(done=not self.left))
             work = None if self._out is None else self._out.path / WORK
             proposed = await engine.open(self.fleet_id, work)
-            self.slots = Slots(self.settings.concurrency or proposed, PARKED)
+            self.slots = Slots(self.settings.concurrency or proposed, MOST_PARKED)
             self.note("run", run=self.run_id, tasks=list(self._tasks))
             if (limit := self.settings.time_limit) is not None:
                 loop = asyncio.get_running_loop()
@@ -548,7 +549,7 @@ class RunDriver:
             raise
 
     def _take_earlier(self, outcome: Outcome) -> None:
-        """Take an outcome of an earlier run for its task, or note that the task is run again.
+        """Give a task its outcome of an earlier run, or keep the outcome for the task's retry.
         Raises OutDirectoryError if the task was changed since."""
         task = self._tasks.get(outcome.id)
         if task is None:
@@ -563,11 +564,11 @@ class RunDriver:
                 history.retry(outcome, resume=unchanged and outcome.reason in RETRIED)
             return
         if not unchanged:
-            ways = "give it another id, or remove that directory"
+            hint = "give it another id, or remove that directory"
             if not outcome.ok:
-                ways = f"retry_failed (--retry-failed) runs it as it is now; or {ways}"
+                hint = f"retry_failed (--retry-failed) runs it as it is now; or {hint}"
             raise OutDirectoryError(
-                f"the task {task.id!r} was changed since its outcome in {outcome.path}; {ways}"
+                f"the task {task.id!r} was changed since its outcome in {outcome.path}; {hint}"
             )
         if check is not None and outcome.ok:
             outcome = replace(outcome, output=check.read(outcome.output))  # type: ignore[arg-type] # read from JSON
@@ -577,7 +578,8 @@ class RunDriver:
 
     async def _start_all(self) -> None:
         """Start each task when a slot is free; wait until all tasks have ended."""
-        for task in [task for task in self._tasks.values() if task.id in self.left]:
+        waiting = [task for task in self._tasks.values() if task.id in self.left]
+        for task in waiting:
             await self.slots.acquire()
             running = asyncio.get_running_loop().create_task(self._run_task(task), name=task.id)
             self._running.add(running)
@@ -602,7 +604,7 @@ class RunDriver:
             self.slots.release()
 
     async def _write_outcome(self, job: Job, report: Report, outcome: Outcome) -> None:
-        """Write an outcome, and give it to the iteration."""
+        """Write an outcome to its directory, if there is one; have `FleetRun` return it."""
         if self._out is not None:
             output, replaces = report.output, outcome.id in self._failed
             try:
@@ -625,15 +627,15 @@ class RunDriver:
     # Called by `TaskRun`.
 
     def note(self, kind: str, **members: object) -> str:
-        """Write a line of the journal, if there is one; return its time."""
+        """Write a line to the journal, if there is a journal; return the line's time."""
         return now() if self._journal is None else self._journal.note(kind, **members)
 
     def count_tokens(self, task_id: str, tokens: int) -> None:
         """Set the tokens that a task has used in this run; stop the fleet above its budget."""
         self._tokens[task_id] = tokens
-        most = self.settings.max_tokens
-        if most is not None and sum(self._tokens.values()) >= most:
-            self.stop(f"the budget of {most} tokens for all tasks is used up")
+        budget = self.settings.max_tokens
+        if budget is not None and sum(self._tokens.values()) >= budget:
+            self.stop(f"the budget of {budget} tokens for all tasks is used up")
 
     def report_event(self, task_id: str, event: Event) -> None:
         if self.settings.on_event is not None:

@@ -1,6 +1,6 @@
-"""Define the data that the driver and a worker exchange: jobs, events and reports.
+"""Define the jobs, events and reports that the driver and a worker exchange.
 
-They are plain data, so that any engine can transport them. Must not know the engines.
+All are plain data, so that any engine can transport them. Must not know the engines.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ the patch lacks some changes."""
 RETRIED: Final[frozenset[Reason]] = frozenset(
     ("agent_not_started", "agent_lost", "overloaded", "worker_lost")
 )
-"""Reasons that may pass, so that the fleet tries the task again; no refusal is one."""
+"""Temporary reasons, after which the fleet tries the task again; a refusal is not temporary."""
 CONTINUE: Final = (
     "You were interrupted while you worked on the task below. Look at what is there already, "
     "then go on and finish it.\n\n"
@@ -54,7 +54,7 @@ CONTINUE: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Tokens, as the agent counted them; not ``counted``: partly estimated from the context."""
+    """Number of tokens. ``counted``: by the agent; else they are partly estimated."""
 
     total: int = 0
     input: int = 0
@@ -75,7 +75,7 @@ class Job:
     """One attempt of a task, with all that a worker needs for the attempt."""
 
     attempt_id: str
-    """Unique, so that no answer or report of another attempt is taken for this one's."""
+    """Unique, so that no attempt gets the answer or the report of another attempt."""
     fleet_id: str
     """Id of the output directory, by which later runs find the worktrees of earlier runs."""
     run_id: str
@@ -151,14 +151,14 @@ def now() -> str:
 _BUSY: Final = frozenset(
     ("serverOverloaded", "rateLimitExceeded", "flexUnavailable", "policyCapacityUnavailable")
 )
-"""Values of ``codexErrorInfo`` that pass. A used-up quota does not pass."""
+"""Values of ``codexErrorInfo`` for temporary faults. A used-up quota is not temporary."""
 _CONNECTION: Final = frozenset((
     "httpConnectionFailed", "responseStreamConnectionFailed", "responseStreamDisconnected",
     "responseTooManyFailedAttempts",
 ))  # fmt: skip
 """Keys of ``codexErrorInfo`` for failures of HTTP, with ``httpStatusCode``."""
-_PASSING: Final = frozenset((None, 408, 429, 500, 502, 503, 504, 529))
-"""HTTP statuses that pass; None: there was no answer."""
+_TEMPORARY_STATUSES: Final = frozenset((None, 408, 429, 500, 502, 503, 504, 529))
+"""HTTP statuses of temporary faults; None: there was no answer."""
 
 
 class SettingRefused(CodexAcpError):
@@ -194,6 +194,7 @@ def reason_of(error: Exception) -> Reason:
 
 
 def _is_busy(error: ErrorReply) -> bool:
+    """Return whether the model is overloaded, or could not be reached."""
     if error.code == OVERLOADED:
         return True
     info = value_at(error.data, "codexErrorInfo")
@@ -202,6 +203,6 @@ def _is_busy(error: ErrorReply) -> bool:
     return any(
         name in _CONNECTION
         and isinstance(detail, dict)
-        and detail.get("httpStatusCode") in _PASSING
+        and detail.get("httpStatusCode") in _TEMPORARY_STATUSES
         for name, detail in object_at(info).items()
     )

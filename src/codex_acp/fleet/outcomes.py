@@ -1,4 +1,4 @@
-"""Outcomes of tasks, the journal file of their attempts, and the output directory with both.
+"""Keep the outcomes of tasks, and the journal of their attempts, in an output directory.
 
 ::
 
@@ -244,7 +244,7 @@ class History:
 
 
 class Journal:
-    """Append lines to the journal in ``path``."""
+    """Appends lines to the journal file in ``path``."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -317,8 +317,8 @@ DIRECTORY_VERSION: Final = 1
 
 _UNFINISHED: Final = ".tmp-"
 """Prefix of the directory of an outcome that is not complete yet."""
-_LOCK_NOTE: Final = "process "
-"""Beginning of the note that a fleet writes into its lock."""
+_LOCK_OWNER: Final = "process "
+"""Beginning of the text that a fleet writes into its lock."""
 
 
 class OutDirectory:
@@ -343,11 +343,11 @@ class OutDirectory:
             lock = FileLock(folder / "lock")
             _must_be_usable(folder, lock)
             if not lock.acquire():
-                by = lock.noted() or "another process"
+                by = lock.read_owner() or "another process"
                 msg = f"{folder} is in use by {by}; wait for it, or name another directory"
                 raise OutDirectoryInUse(msg)
             with lock.released_on_error():
-                lock.note(f"{_LOCK_NOTE}{os.getpid()} on {socket.gethostname()}")
+                lock.write_owner(f"{_LOCK_OWNER}{os.getpid()} on {socket.gethostname()}")
                 fleet_id = _claim(folder, resume=resume)
                 make_private(folder / "tasks")
                 for left in (folder / "tasks").glob(f"{_UNFINISHED}*"):
@@ -405,13 +405,13 @@ class OutDirectory:
 
 
 def _must_be_usable(folder: Path, lock: FileLock) -> None:
-    """Raise OutDirectoryError for a directory that is neither empty nor a fleet's; change
+    """Raise OutDirectoryError for a directory that is neither empty nor that of a fleet. Changes
     nothing. A fleet that is just beginning, or was killed then, has only made its lock."""
     names = sorted(os.listdir(folder))  # noqa: PTH208
     if not names or "fleet.json" in names:
         return
-    note = lock.noted()
-    if names != ["lock"] or (note and not note.startswith(_LOCK_NOTE)):
+    owner = lock.read_owner()
+    if names != ["lock"] or (owner and not owner.startswith(_LOCK_OWNER)):
         raise OutDirectoryError(
             f"{folder} holds {names[0]!r} and is no output directory of a fleet; "
             "name one that is empty or not there yet"

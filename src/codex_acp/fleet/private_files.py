@@ -67,6 +67,7 @@ def remove_tree(folder: Path) -> None:
     """Remove a folder as far as possible; make its files writable where necessary."""
 
     def retry(function: Callable[[str], object], name: str, _error: object) -> None:
+        """Make ``name`` and its directory writable, then remove ``name``."""
         with suppress(OSError):
             for path in (os.path.dirname(name), name):  # noqa: PTH120 - shutil passes a str
                 if stat.S_ISDIR(os.lstat(path).st_mode):
@@ -108,20 +109,21 @@ class FileLock:
                 raise
         return True
 
-    def note(self, text: str) -> None:
+    def write_owner(self, owner: str) -> None:
         """Write who has the lock, for other processes to show."""
         if self._fd is not None:
             os.ftruncate(self._fd, 0)
-            os.pwrite(self._fd, text.encode(), 0)
+            os.pwrite(self._fd, owner.encode(), 0)
 
-    def noted(self) -> str:
-        """Return the note of the process that holds the lock."""
+    def read_owner(self) -> str:
+        """Return who has the lock, or had it last; empty if nobody has written that."""
         with suppress(OSError, ValueError):
             return read_regular(self._path, 1000).decode(errors="replace").strip()
         return ""
 
     @contextmanager
     def released_on_error(self) -> Iterator[None]:
+        """Release the lock if the block raises."""
         try:
             yield
         except BaseException:

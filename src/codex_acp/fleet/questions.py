@@ -1,7 +1,7 @@
-"""The agent's questions, which a worker sends to the driver, and the driver's answers.
+"""Define how a worker sends an agent's question to the driver, and how the driver answers.
 
-Owns their format as plain data. The runtime in the worker checks each answer: it refuses an option
-that the agent did not offer.
+Questions and answers are plain data. The runtime in the worker checks each answer, and refuses an
+option that the agent did not offer.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ async def answer_permission(
     policy: FleetPolicy, task_id: str, question: Mapping[str, JsonValue]
 ) -> tuple[dict[str, JsonValue], bool]:
     """Return the ``optionId`` that the policy chose (None: rejected), and whether the option allows
-    the action. Never raises an Exception."""
+    the action. Raises nothing but CancelledError."""
     try:
         request = decode(
             types.RequestPermissionRequest, question.get("request"), "a permission request"
@@ -85,8 +85,8 @@ async def answer_elicitation(
     task_id: str,
     question: Mapping[str, JsonValue],
 ) -> tuple[dict[str, JsonValue], bool]:
-    """Return the answer of ACP to a form or a request to open a page, and whether it accepts.
-    Without a callback for the question, declines it."""
+    """Return the answer to a form or to a request to open a page, and whether the answer accepts.
+    Without a callback for the question, declines."""
     kind, request = question.get("kind"), question.get("request")
     answer: types.CreateElicitationResponse = types.DeclineCreateElicitationResponse()
     try:

@@ -1,6 +1,6 @@
-"""The worker as a Ray actor on a node: takes jobs, and keeps messages for the driver to fetch.
+"""Run a worker on a node, as a Ray actor: take jobs, and keep messages for the driver to fetch.
 
-Ray imports this module by name, so the node needs codex-acp-sdk. Must not know Ray.
+Ray imports this module by name, so the node needs codex-acp-sdk. The module does not import Ray.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from codex_acp.jsonrpc.message import JsonValue
     from codex_acp.runtime import AgentSpec
 
-THIS_PYTHON: Final = "{python of the worker}"
-"""Placeholder in a command for the node's Python, which may be elsewhere than the driver's."""
+NODE_PYTHON: Final = "{python of the worker}"
+"""Placeholder in a command for the node's Python, whose path may differ from the driver's."""
 
 FETCH_SECONDS: Final = 30.0
 """Time after which a fetch returns without messages, so that no call is open for ever."""
@@ -45,10 +45,10 @@ class Message(NamedTuple):
 Answer: TypeAlias = "Mapping[str, JsonValue]"
 
 
-def for_a_worker(spec: AgentSpec) -> AgentSpec:
-    """Replace this process's Python in the command by the placeholder for the node's."""
+def for_any_node(spec: AgentSpec) -> AgentSpec:
+    """Replace this process's Python in the command by `NODE_PYTHON`."""
     if spec.command and spec.command[0] == sys.executable:
-        return replace(spec, command=(THIS_PYTHON, *spec.command[1:]))
+        return replace(spec, command=(NODE_PYTHON, *spec.command[1:]))
     return spec
 
 
@@ -70,7 +70,7 @@ class RayWorker:
 
     async def begin(self, job: Job) -> None:
         """Start a job; `fetch` returns its messages."""
-        if job.agent.command and job.agent.command[0] == THIS_PYTHON:
+        if job.agent.command and job.agent.command[0] == NODE_PYTHON:
             agent = replace(job.agent, command=(sys.executable, *job.agent.command[1:]))
             job = replace(job, agent=agent)
         self._jobs[job.attempt_id] = asyncio.ensure_future(self._run(job))

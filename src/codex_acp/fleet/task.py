@@ -1,4 +1,4 @@
-"""One task of a fleet: the prompts, the agent and the directory or repository it works in.
+"""Define a task of a fleet: its prompts, its agent, and the directory or repository of its work.
 
 Owns the checks of tasks and of their answers, and the file name of a task. Starts nothing.
 """
@@ -40,6 +40,9 @@ LONGEST_ID: Final = 1000
 """Characters of a task's id."""
 
 _PLAIN_NAME: Final = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*")
+
+OutputType: TypeAlias = "type[Any] | Mapping[str, Any]"
+"""A type that pydantic can validate, or a JSON Schema."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -152,8 +155,8 @@ class Task:
 
 
 def file_name(task_id: str) -> str:
-    """Return the id if it is a plain file name; else the id without the other characters, plus a
-    digest that keeps the names of two ids apart."""
+    """Return the id if it is a plain file name; else the id with ``_`` for other characters, and a
+    digest, so that two ids never have one name."""
     if _PLAIN_NAME.fullmatch(task_id) and len(task_id) <= LONGEST_NAME:
         return task_id
     digest = hashlib.sha256(task_id.encode("utf-8", "surrogatepass")).hexdigest()[:16]
@@ -161,7 +164,7 @@ def file_name(task_id: str) -> str:
     return f"{readable}~{digest}"
 
 
-def duplicates(tasks: Sequence[Task]) -> tuple[str, ...]:
+def problems_of_ids(tasks: Sequence[Task]) -> tuple[str, ...]:
     """Return a sentence for each pair of tasks whose files would have the same name."""
     problems: list[str] = []
     id_of: dict[str, str] = {}
@@ -177,18 +180,18 @@ def duplicates(tasks: Sequence[Task]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(problems))
 
 
-OutputType: TypeAlias = "type[Any] | Mapping[str, Any]"
-"""A type that pydantic can validate, or a JSON Schema."""
-
 MAX_PROBLEMS: Final = 5
 """Problems of one answer that the agent is sent."""
+
+_PROBLEM_LIMIT: Final = 300
+"""Characters of a problem's sentence: a validator may quote a whole answer or schema."""
 
 _FENCED: Final = re.compile(r"\s*```[\w-]*\n(.*?)\n?```\s*", re.DOTALL)
 """An answer in a code fence: models write the fence although the prompt forbids it."""
 
 
 class OutputCheck:
-    """Checks answers against a type or a schema. Raises MisuseError if that is not usable."""
+    """Checks answers against a type or a schema. Raises MisuseError for one that is not usable."""
 
     def __init__(self, output_type: OutputType) -> None:
         self._adapter: Any = None
@@ -222,8 +225,8 @@ class OutputCheck:
         if self._adapter is None:
             errors = sorted(
                 self._validator.iter_errors(value), key=lambda e: list(map(str, e.path))
-            )
-            return value, [f"{e.json_path}: {e.message}"[:300] for e in errors[:MAX_PROBLEMS]]
+            )[:MAX_PROBLEMS]
+            return value, [f"{e.json_path}: {e.message}"[:_PROBLEM_LIMIT] for e in errors]
         from pydantic import ValidationError
 
         from codex_acp.wire.codec import problems_of
@@ -235,7 +238,7 @@ class OutputCheck:
         return self._adapter.dump_python(typed, mode="json", by_alias=True), []
 
     def read(self, output: JsonValue) -> object:
-        """Convert plain JSON to the output type; unchanged if that is a JSON Schema."""
+        """Convert plain JSON to the output type; for a JSON Schema, return the JSON unchanged."""
         if self._adapter is None:
             return output
         return self._adapter.validate_json(json.dumps(output))
@@ -260,11 +263,13 @@ def _make_validator(schema: Mapping[str, JsonValue]) -> Any:
     except SchemaError as error:
         raise MisuseError(f"the output is no JSON Schema: {error.message}") from None
     except (Unresolvable, ValueError) as error:
-        msg = f"the output refers to a schema that it does not contain: {error}"[:300]
+        msg = f"the output refers to a schema that it does not contain: {error}"[:_PROBLEM_LIMIT]
         raise MisuseError(msg) from None
     except Exception as error:  # noqa: BLE001 - whatever the validator makes of a schema
-        raise MisuseError(f"the output is no usable JSON Schema: {error!r}"[:300]) from None
-    return cls(schema, registry=REGISTRY)  # else it fetches references by HTTP
+        msg = f"the output is no usable JSON Schema: {error!r}"[:_PROBLEM_LIMIT]
+        raise MisuseError(msg) from None
+    # Without this registry, the validator would fetch references by HTTP.
+    return cls(schema, registry=REGISTRY)
 
 
 def _check_references(
@@ -295,5 +300,6 @@ def checked_answer(
     try:
         output, problems = check.check(text)
     except Exception as error:  # noqa: BLE001 - whatever a validator makes of an agent's answer
-        return {"problems": [f"it cannot be checked: {type(error).__name__}: {error}"[:300]]}
+        problem = f"it cannot be checked: {type(error).__name__}: {error}"[:_PROBLEM_LIMIT]
+        return {"problems": [problem]}
     return {"output": output, "problems": list(problems)}

@@ -1,4 +1,4 @@
-"""Files of tasks, with one task as a JSON object on each line; empty lines are skipped.
+"""Read files of tasks, with one task as a JSON object on each line; empty lines are skipped.
 
 The keys are the fields of `Task`: ``prompt`` is a text or a list of texts, ``output`` a JSON
 Schema, ``policy`` is ``"deny_all"``, ``"ask"`` or ``{"allow": [kinds], "otherwise": policy}``. The
@@ -68,7 +68,7 @@ def shown(problems: list[str]) -> tuple[str, ...]:
     texts = problems[:_MOST_SHOWN]
     if len(problems) > _MOST_SHOWN:
         texts.append(f"and {len(problems) - _MOST_SHOWN} more")
-    if any(": it is not " in problem for problem in problems):
+    if any(": it is not " in problem for problem in problems):  # those of `_json_object`
         texts.append("each line is a whole task, as a JSON object")
     return tuple(texts)
 
@@ -85,8 +85,8 @@ def parse_tasks(data: bytes, *, ask: FleetPolicy | None = None) -> tuple[list[Ta
             task = _parse_task(line, ask)
             folded = file_name(task.id).casefold()
             if folded in line_of:
-                exact = any(other.id == task.id for other in tasks)
-                but = "" if exact else ", but for its case"
+                is_equal = any(other.id == task.id for other in tasks)
+                but = "" if is_equal else ", but for its case"
                 raise _InvalidLine(f"the id {task.id!r} is that of line {line_of[folded]}{but}")
             line_of[folded] = number
             tasks.append(task)
@@ -115,9 +115,9 @@ def _parse_task(line: bytes, ask: FleetPolicy | None) -> Task:
     members = _json_object(line)
     for key in members:
         if key not in KEYS:
-            near = difflib.get_close_matches(key, KEYS, 1, 0.5)
-            help_ = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(KEYS)}"
-            raise _InvalidLine(f"there is no key {key!r}; {help_}")
+            close = difflib.get_close_matches(key, KEYS, n=1, cutoff=0.5)
+            hint = f"did you mean {close[0]!r}?" if close else f"known are {', '.join(KEYS)}"
+            raise _InvalidLine(f"there is no key {key!r}; {hint}")
     fields = without_none(members)
     for name in ("id", "prompt"):
         if name not in fields:

@@ -1,7 +1,7 @@
-"""A worker: runs any number of jobs at once, on the machine with their directories.
+"""Run any number of jobs at once, on the machine with their directories.
 
-Owns the agents and the worktrees of its jobs, and ends or removes them with each job. Must not know
-the engines, nor where outcomes are kept.
+A job is one attempt of a task. A worker ends a job's agent and removes its worktree; it must not
+know the engines, nor where outcomes are kept.
 """
 
 from __future__ import annotations
@@ -62,7 +62,8 @@ if TYPE_CHECKING:
         UrlRequest,
     )
 
-    Ask = Callable[[Mapping[str, JsonValue]], Awaitable[Mapping[str, JsonValue]]]
+    AskDriver = Callable[[Mapping[str, JsonValue]], Awaitable[Mapping[str, JsonValue]]]
+    """Sends a question of a task to the driver; returns the driver's answer."""
 
 
 class TimeLimit:
@@ -73,8 +74,8 @@ class TimeLimit:
         self._seconds = seconds
         self._pauses = 0
         """Number of open `paused` blocks."""
-        self._left = 0.0
-        """Seconds that were left when the clock was last stopped."""
+        self._seconds_left = 0.0
+        """The time that was left when the clock was last stopped."""
 
     async def __aenter__(self) -> Self:
         self._timeout = asyncio.timeout(self._seconds)
@@ -94,8 +95,8 @@ class TimeLimit:
         loop, end = asyncio.get_running_loop(), self._timeout.when()
         self._pauses += 1
         if self._pauses == 1 and end is not None and not self.expired:
-            self._left = end - loop.time()
-            with suppress(RuntimeError):  # the limit's block has been left meanwhile
+            self._seconds_left = end - loop.time()
+            with suppress(RuntimeError):  # here and below: the limit's block was left meanwhile
                 self._timeout.reschedule(None)
         try:
             yield
@@ -103,22 +104,15 @@ class TimeLimit:
             self._pauses -= 1
             if not self._pauses and self._seconds is not None and not self.expired:
                 with suppress(RuntimeError):
-                    self._timeout.reschedule(loop.time() + max(self._left, 0.0))
+                    self._timeout.reschedule(loop.time() + max(self._seconds_left, 0.0))
 
 
-class WorkerQuestions:
-    """Callbacks of one runtime for forms and URLs. They find the task by the question's session."""
+class Elicitations:
+    """Passes the forms and URL requests of one agent's process to the driver."""
 
     def __init__(self) -> None:
-        self._asks: dict[str, Ask] = {}
-        """Session id → function that asks the driver for its task."""
-
-    def listen(self, session_id: str, ask: Ask) -> None:
-        """Pass the questions of a session to ``ask``, until `stop_listening`."""
-        self._asks[session_id] = ask
-
-    def stop_listening(self, session_id: str) -> None:
-        self._asks.pop(session_id, None)
+        self.ask_driver: dict[str, AskDriver] = {}
+        """Session id → function of the task that has the session."""
 
     async def form(self, form: Form) -> FormAnswer:
         """Ask the driver to answer a form; decline if no task has the session."""
@@ -134,7 +128,7 @@ class WorkerQuestions:
         return cast("UrlAnswer", action) if action in ("accept", "decline") else "cancel"
 
     async def _elicit(self, kind: str, request: Form | UrlRequest) -> Mapping[str, JsonValue]:
-        ask = self._asks.get(getattr(request, "session_id", ""))
+        ask = self.ask_driver.get(getattr(request, "session_id", ""))  # a login's form has none
         if ask is None:
             return {"action": "decline"}
         answer = (await ask({"kind": kind, "request": object_at(plain(request))})).get("answer")
@@ -147,10 +141,10 @@ TASKS_PER_AGENT: Final = 8
 
 @dataclass(eq=False, slots=True)
 class Lease:
-    """An agent's process, and the number of tasks that use it."""
+    """An agent's process, and the number of tasks that use the process."""
 
     runtime: AgentRuntime
-    questions: WorkerQuestions
+    elicitations: Elicitations
     tasks: int = 0
     spoiled: bool = False
     """Whether no more tasks may use the process: it ends with its last task."""
@@ -162,28 +156,29 @@ class AgentPool:
 
     tasks_per_agent: int = TASKS_PER_AGENT
     _leases: dict[tuple[object, ...], list[Lease]] = field(default_factory=dict)
-    """Agent's key, forms, urls → its processes."""
+    """Key of a spec, forms, urls → the processes."""
 
     def borrow(self, spec: AgentSpec, *, forms: bool, urls: bool) -> Lease:
-        """Return a process for one more session of ``spec``; the session starts the process."""
+        """Return a process for one more session of ``spec``; the session starts the process.
+        ``forms``, ``urls``: the process may send forms and URL requests."""
         key = (spec.key, forms, urls)
         if spec.shared:
             for lease in self._leases.get(key, ()):
                 if not lease.spoiled and lease.tasks < self.tasks_per_agent:
                     lease.tasks += 1
                     return lease
-        questions = WorkerQuestions()
+        asks = Elicitations()
         runtime = AgentRuntime(
-            on_form=questions.form if forms else None, on_url=questions.url if urls else None
+            on_form=asks.form if forms else None, on_url=asks.url if urls else None
         )
-        lease = Lease(runtime, questions, tasks=1, spoiled=not spec.shared)
+        lease = Lease(runtime, asks, tasks=1, spoiled=not spec.shared)
         self._leases.setdefault(key, []).append(lease)
         return lease
 
-    async def give_back(self, lease: Lease, *, clean: bool) -> None:
-        """End a task's use of a process; not ``clean`` if its work may go on in the process."""
+    async def give_back(self, lease: Lease, *, spoiled: bool) -> None:
+        """End a task's use of a process; ``spoiled``: the task may go on working in the process."""
         lease.tasks -= 1
-        lease.spoiled = lease.spoiled or not clean
+        lease.spoiled = lease.spoiled or spoiled
         if lease.spoiled and not lease.tasks:
             try:
                 await lease.runtime.aclose()
@@ -206,7 +201,7 @@ class AgentPool:
 
 
 CORRECTIONS: Final = 2
-"""Prompts that ask the agent to correct an invalid answer."""
+"""How often the agent is asked to correct an invalid answer."""
 _OUTPUT_PROMPT: Final = (
     "\n\nEnd with a last message that is one JSON value and nothing else, without a code fence. "
     "It must fit this JSON Schema:\n"
@@ -225,7 +220,7 @@ _DEFAULT_MESSAGES: Final[Mapping[StopReason, str]] = {
 
 
 class Ended(Exception):
-    """The task has ended for a reason that is no exception of the agent or the worker."""
+    """Ends the task for a reason of its own: a limit, a refusal, an output that stays invalid."""
 
     def __init__(self, reason: Reason, message: str | None = None) -> None:
         super().__init__(reason, message)
@@ -270,27 +265,28 @@ class SessionRun:
             transcript=self._log.data(),
         )
 
-    async def run(self, lease: Lease, directory: Path, *, again: bool) -> None:
-        """Open the session and send all prompts; ``again`` resumes the job's session. Raises Ended,
+    async def run(self, lease: Lease, directory: Path, *, resume: bool) -> None:
+        """Open a new session, or with ``resume`` that of the job; send all prompts. Raises Ended,
         and the errors of the agent."""
-        async with await self._open(lease, directory, again=again) as session:
-            self._session_id = session.session_id
-            self._resumed = session.opened.how != "new"
-            opened = session.opened
-            event = {"sessionId": session.session_id, "how": opened.how, "reason": opened.reason}
+        async with await self._open(lease, directory, resume=resume) as session:
+            opened, session_id = session.opened, session.session_id
+            self._session_id = session_id
+            self._resumed = opened.how != "new"
+            event = {"sessionId": session_id, "how": opened.how, "reason": opened.reason}
             self._post.event({"type": "opened", **event})
             self._log.note("session", agent=session.agent, cwd=str(directory), **event)
-            lease.questions.listen(session.session_id, self._ask)
+            lease.elicitations.ask_driver[session_id] = self._ask
             stop_listening = session.listen(self._on_update)
             try:
                 await self._set_options(session)
                 await self._send_prompts(session)
             finally:
                 stop_listening()
-                lease.questions.stop_listening(session.session_id)
+                lease.elicitations.ask_driver.pop(session_id, None)
 
     async def _set_options(self, session: Session) -> None:
-        """Set the settings and options of the task. Raises SettingRefused, and `RETRIED` errors."""
+        """Set the settings and options of the task. Raises SettingRefused; an error that `RETRIED`
+        counts as temporary stays."""
         options = session.options
         settings = {"model": options.model, "mode": options.mode, "effort": options.thought_level}
         try:
@@ -305,18 +301,19 @@ class SessionRun:
                 raise
             raise SettingRefused(str(error)) from error
 
-    async def _open(self, lease: Lease, directory: Path, *, again: bool) -> Session:
+    async def _open(self, lease: Lease, directory: Path, *, resume: bool) -> Session:
         job = self._job
         try:
             return await lease.runtime.open(
                 job.agent,
                 cwd=directory,
-                session_id=job.session_id if again else None,
+                session_id=job.session_id if resume else None,
                 permissions=self._permission,
             )
         except ErrorReply as error:
             in_session = error.method.startswith("session/")
             if in_session and error.code == INTERNAL_ERROR and reason_of(error) == "agent_error":
+                # A broken process: the reason has the task tried again, in another process.
                 raise Ended("agent_not_started", str(error)) from error
             raise
 
@@ -342,12 +339,9 @@ class SessionRun:
             self._prompt = prompt
             try:
                 result = await prompt.result()
-            except BaseException:
-                self._text = prompt.messages[-1] if prompt.messages else ""
-                raise
             finally:
                 self._prompt = None
-        self._text = result.messages[-1] if result.messages else ""
+                self._text = prompt.messages[-1] if prompt.messages else ""
         usage = _usage_of(result.response)
         if usage is None and self._estimate:
             usage = Usage(total=self._estimate, counted=False)
@@ -362,6 +356,7 @@ class SessionRun:
             )
 
     async def _read_output(self, session: Session) -> None:
+        """Have the driver check the last message; have the agent correct an invalid one."""
         for correction in range(CORRECTIONS + 1):
             answer = await self._post.ask({"kind": "output", "text": self._text})
             problems = answer.get("problems")
@@ -386,18 +381,19 @@ class SessionRun:
 
     def _report_usage(self) -> None:
         """Send the usage to the driver; cancel the prompt if the task has used too many tokens."""
-        tokens, most = self._usage.total + self._estimate, self._job.max_tokens
+        tokens, limit = self._usage.total + self._estimate, self._job.max_tokens
         self._post.event({"type": "usage", "tokens": tokens})
-        if most is not None and tokens > most and not self._too_many_tokens:
+        if limit is not None and tokens > limit and not self._too_many_tokens:
             self._too_many_tokens = True
             if self._prompt is not None:
                 self._prompt.cancel()
 
     async def _permission(self, permission: Permission) -> str | None:
-        chosen = (await self._ask(permission_question(permission))).get("optionId")
-        return chosen if isinstance(chosen, str) else None
+        option_id = (await self._ask(permission_question(permission))).get("optionId")
+        return option_id if isinstance(option_id, str) else None
 
     async def _ask(self, question: Mapping[str, JsonValue]) -> Mapping[str, JsonValue]:
+        """Ask the driver; meanwhile the task's time limit stands still."""
         answer: Mapping[str, JsonValue] | None = None
         with self._limit.paused():
             try:
@@ -409,21 +405,21 @@ class SessionRun:
 
 def _usage_of(response: PromptResponse) -> Usage | None:
     """Return the usage of a prompt: from ``usage``, a draft field of ACP, in the answer or in a
-    part of its ``_meta``."""
+    value of its ``_meta``."""
     places: list[Any] = [plain(response)]
     places += [part for part in (response.meta or {}).values() if isinstance(part, dict)]
     for place in places:
         usage = place.get("usage")
         if isinstance(usage, dict) and _is_count(usage.get("totalTokens")):
             counts = [usage.get(name) for name in ("totalTokens", "inputTokens", "outputTokens")]
-            total, read, written = (count if _is_count(count) else 0 for count in counts)
-            return Usage(total, read, written)
+            total, input_, output = (count if _is_count(count) else 0 for count in counts)
+            return Usage(total, input_, output)
     return None
 
 
 def _is_count(value: object) -> TypeGuard[int]:
-    """Return whether an agent's number can be a count of tokens: a sum with a larger number may
-    have more digits than Python writes, a negative number empties no budget."""
+    """Return whether an agent's number can be a count of tokens. A sum of larger numbers may have
+    more digits than Python writes, and a negative number would add to a budget."""
     return type(value) is int and 0 <= value < 1 << 63
 
 
@@ -448,7 +444,7 @@ class Worker:
         return await _Attempt(self, job, post).run()
 
     async def settle(self, attempt_id: str, *, written: bool) -> None:
-        """Remove an attempt's worktree if its outcome was ``written``; else unlock it."""
+        """Remove an attempt's worktree if the outcome was ``written``; else unlock the worktree."""
         checkout = self.kept.pop(attempt_id, None)
         if checkout is None:
             return
@@ -476,9 +472,9 @@ class _Attempt:
         self._limit = TimeLimit(job.time_limit)
         self._checkout: Checkout | None = None
         self._baseline: Baseline | str | None = None
-        """Baseline of the directory, or why it has none, so that there will be no patch."""
-        self._scratch: Path | None = None
-        """Directory of the baseline of a job without a worktree."""
+        """Baseline of the directory; if there is none, the reason why there will be no patch."""
+        self._baseline_git_dir: Path | None = None
+        """Git directory of the baseline of a job without a worktree."""
         self._session = SessionRun(job, post, self._limit)
 
     async def run(self) -> Report:
@@ -508,8 +504,8 @@ class _Attempt:
             if self._checkout is not None:
                 self._worker.kept[self._job.attempt_id] = self._checkout
         finally:
-            if self._scratch is not None:
-                await shielded(asyncio.create_task(asyncio.to_thread(remove_tree, self._scratch)))
+            if (git_dir := self._baseline_git_dir) is not None:
+                await shielded(asyncio.create_task(asyncio.to_thread(remove_tree, git_dir)))
         return report
 
     async def _run_session(self) -> tuple[Reason, str | None]:
@@ -528,45 +524,45 @@ class _Attempt:
     async def _work(self) -> None:
         """Make the worktree or look at the directory, then run the session there."""
         job = self._job
-        again = job.session_id is not None
+        resume = job.session_id is not None
         if job.repository is not None:
-            self._checkout = await self._worker.checkouts.make(job, again=again)
+            self._checkout = await self._worker.checkouts.make(job, resume=resume)
             directory = self._checkout.path
             self._baseline = self._checkout.baseline
-            again = again and self._checkout.left_over
+            resume = resume and self._checkout.left_over
         else:
             directory = Path(job.cwd or ".")
             if not directory.is_dir():
                 raise Ended("directory", f"{str(directory)!r} is no directory on this machine")
             scratch = make_private(self._worker.root / job.fleet_id / "scratch")
-            self._scratch = scratch / uuid.uuid4().hex
-            self._baseline = await directory_baseline(directory, self._scratch)
+            self._baseline_git_dir = scratch / uuid.uuid4().hex
+            self._baseline = await directory_baseline(directory, self._baseline_git_dir)
         self._post.event({"type": "place", "cwd": str(directory)})
-        await self._converse(directory, again=again)
+        await self._run_in_process(directory, resume=resume)
 
-    async def _converse(self, directory: Path, *, again: bool) -> None:
+    async def _run_in_process(self, directory: Path, *, resume: bool) -> None:
         """Run the session in an agent's process from the pool."""
-        job = self._job
-        lease: Lease = self._worker.pool.borrow(job.agent, forms=job.forms, urls=job.urls)
-        clean = False
+        pool, job = self._worker.pool, self._job
+        lease = pool.borrow(job.agent, forms=job.forms, urls=job.urls)
+        spoiled = True  # for a cancel
         try:
-            await self._session.run(lease, directory, again=again)
-            clean = True
+            await self._session.run(lease, directory, resume=resume)
+            spoiled = False
         except Ended as ended:
-            clean = ended.reason not in MAY_STILL_RUN
+            spoiled = ended.reason in MAY_STILL_RUN
             raise
         except Exception as error:
             runs_on = reason_of(error) in MAY_STILL_RUN or isinstance(error, AnswerTooLarge)
-            clean = not runs_on and not self._limit.expired
+            spoiled = runs_on or self._limit.expired
             raise
         finally:
-            await self._worker.pool.give_back(lease, clean=clean)
+            await pool.give_back(lease, spoiled=spoiled)
 
 
 LOG_LIMIT: Final = 16 * 1024 * 1024
 """Characters of a transcript; further lines are only counted."""
 
-JOINED: Final = 256 * 1024
+MESSAGE_LIMIT: Final = 256 * 1024
 """Characters of a message on one line; a longer message goes on in another line."""
 
 
@@ -586,7 +582,7 @@ class SessionLog:
         self._left_out = 0
         """Lines that were only counted."""
         self._pieces: list[str] = []
-        """Pieces of `_chunk`'s message that are in no line yet."""
+        """Pieces of the message of `_chunk`, its first piece; they are in no line yet."""
         self._pieces_size = 0
         self._chunk: AgentMessageChunkSessionUpdate | AgentThoughtChunkSessionUpdate | None = None
 
@@ -601,7 +597,7 @@ class SessionLog:
                     self._chunk = update
                 self._pieces.append(content.text)
                 self._pieces_size += len(content.text)
-                if self._pieces_size > JOINED:
+                if self._pieces_size > MESSAGE_LIMIT:
                     self._flush()
                 return
         if not isinstance(update, AvailableCommandsUpdateSessionUpdate):  # for an editor's menu
@@ -634,6 +630,7 @@ class SessionLog:
         return "".join(self._lines).encode("utf-8", "replace")
 
     def _flush(self) -> None:
+        """Add a line with the joined pieces."""
         if self._chunk is None:
             return
         update = object_at(plain(self._chunk))
