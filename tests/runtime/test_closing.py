@@ -26,6 +26,7 @@ from codex_acp.runtime import (
     prompt,
 )
 from codex_acp.runtime.filesystem import FileThreads
+from codex_acp.transport.child import ChildProcess
 from tests.runtime.test_confined_files import FileAgent
 from tests.support.processes import lives
 
@@ -78,8 +79,9 @@ async def test_an_agent_that_does_what_it_can_against_it_is_closed(
         running = opened.prompt("Go.")
         if behaviours:
             await asyncio.sleep(0.3)  # it is at its worst soon, and no event tells when
-        pid = opened._process.pid
-        assert pid is not None
+        link = opened._process._link
+        assert isinstance(link, ChildProcess)
+        pid = link.pid
         began = time.monotonic()
     with anyio.fail_after(CLOSE_SECONDS):
         await runtime.aclose()

@@ -445,7 +445,7 @@ async def test_an_agent_that_never_stops_does_not_fill_the_memory(
         assert raised.value.limit == 100_000
         update = types.ToolCallUpdate(tool_call_id="later", title="t")
         question = types.RequestPermissionRequest(session_id="s1", tool_call=update, options=[])
-        assert session._state._tool_call(question).title == "t"
+        assert session._state._take_tool_call(question).title == "t"
         assert session._state.prompt is not None
         assert "later" not in session._state.prompt.record.tool_calls
 

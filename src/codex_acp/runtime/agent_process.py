@@ -1,4 +1,4 @@
-"""Run one agent: its process, its handshake, and giving its messages to their sessions.
+"""Run one agent: spawn it, exchange ``initialize``, and give its messages to their sessions.
 
 Owns the process from the spawn to the end of its last child, and the time limit of every answer.
 Must not know when a process is started, nor what a session does with an update.
@@ -55,17 +55,17 @@ logger = logging.getLogger(__name__)
 stderr_logger = logging.getLogger("codex_acp.runtime.stderr")
 
 HELD_UPDATES: Final = 256
-"""Updates held for opening sessions: some agents send a few before the answer."""
+"""Updates held for sessions that are opening: some agents send a few before the answer."""
 
 HELD_BYTES: Final = 16 * 1024 * 1024
 """Bytes of held updates above which no more are held."""
 
 MAX_UNKNOWN: Final = 256
-"""Unknown sessions in an agent's updates that are logged."""
+"""Most sessions that are logged because an agent's updates name them, but no session is open."""
 
 EXIT_SECONDS: Final = 1.0
-"""Seconds for an agent to exit after its stdin is closed: an adapter takes half a second to end the
-processes that it started, and would leave them as orphans if it were killed earlier."""
+"""Seconds for an agent to exit after its stdin is closed. An adapter takes half a second to end the
+processes that it started; if it were killed earlier, these would be orphans."""
 
 SHOWN_OUTPUT: Final = 200
 """Bytes that an error shows of a first line that is not JSON."""
@@ -106,7 +106,7 @@ class AgentProcess:
         self._held: list[tuple[str, Update]] = []
         """Updates of unknown sessions, by their ids, while sessions are opening."""
         self._held_bytes = 0
-        """Bytes of all updates that were held since sessions are opening."""
+        """Bytes of all updates that were held since a session began to open."""
         self._unknown_sessions: set[str] = set()
         """Ids in the agent's updates that are no session of ours; each is logged once."""
         self._first_garbage: bytes | None = None
@@ -142,11 +142,6 @@ class AgentProcess:
         return self.spec.name
 
     @property
-    def pid(self) -> int | None:
-        """Return the id of the process; None for an agent that is no child process."""
-        return self._link.pid if isinstance(self._link, ChildProcess) else None
-
-    @property
     def stderr_tail(self) -> str:
         """Return the end of the agent's output on stderr."""
         return self._link.stderr_tail if isinstance(self._link, ChildProcess) else ""
@@ -161,8 +156,8 @@ class AgentProcess:
     ) -> T:
         """Wait for the answer to a call of `client`, at most ``seconds``.
 
-        A prompt has no limit, and its wait does not lift the pause of `ReadingGate`, because the
-        reader of its updates may be slow. Raises as the call does, and AnswerTimeout,
+        A ``prompt`` has no limit, and its wait does not lift the pause of `ReadingGate`, because
+        the reader of its updates may be slow. Raises the errors of the call, and AnswerTimeout,
         MethodNotOffered, AuthenticationRequired.
         """
         limit = self._answer_seconds if seconds is None else seconds
@@ -304,7 +299,7 @@ class AgentProcess:
             if not self._started.done():
                 self._started.set_exception(ConnectionClosed(f"{self.agent} was closed here"))
             self._note_end()
-            self._started.exception()  # mark it as retrieved: `start` may have been cancelled
+            self._started.exception()  # counts as retrieved: `start` may have been cancelled
 
     async def _until_stopped(self, wait: Callable[[], Coroutine[object, object, None]]) -> None:
         """Call ``wait``; cancel the call when `_stop` is set."""
@@ -338,7 +333,7 @@ class AgentProcess:
         self.features = agent_features(self.response.agent_capabilities)
 
     def _no_agent(self, failure: str) -> AgentStartError:
-        """Return the error of a program that may not be an ACP agent."""
+        """Return the error for a program that seems to be no ACP agent."""
         why = f"it {failure} (is it an ACP agent?)"
         if self._first_garbage is not None:
             why += f"; its stdout is not the protocol's, it began with {self._first_garbage!r}"

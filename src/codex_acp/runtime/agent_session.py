@@ -1,9 +1,9 @@
 """Open and close one session of an agent, and keep its state, config options and history.
 
-A session is loaded, resumed, forked or new; `Opened` says why it is not the wanted one. Replayed
-history and live updates never mix. Config options change only when the agent reports them. If the
-agent opens a session after the program has given up waiting, the session is closed again. Must not
-know how a program uses a session.
+A session is loaded, resumed, forked or new; `Opened` says why a session is not the wanted one.
+Replayed history and live updates never mix. Config options change only when the agent reports them.
+If the agent opens a session after the program has given up waiting, the session is closed again.
+Must not know how a program uses a session.
 Source: https://agentclientprotocol.com/protocol/v1/session-setup
 """
 
@@ -56,7 +56,7 @@ class AgentSession:
     """The state of one session, from the agent's updates; ``replaying`` until it is open."""
 
     def __init__(
-        self, process: AgentProcess, wanted: Wanted, session_id: str, *, replaying: bool
+        self, process: AgentProcess, wanted: WantedSession, session_id: str, *, replaying: bool
     ) -> None:
         self.process = process
         self.session_id = session_id
@@ -67,7 +67,7 @@ class AgentSession:
             wanted.policy,
             wanted.cwd,
             wanted.directories,
-            self._tool_call,
+            self._take_tool_call,
             process.client.drain,
         )
         self.replaying = replaying
@@ -81,7 +81,7 @@ class AgentSession:
         """Tool calls of permission requests that arrive while no prompt runs."""
 
     def take_update(self, update: Update) -> None:
-        """Apply an update to the state, then give it to the prompt and the listeners."""
+        """Apply an update to the state, then give the update to the prompt and the listeners."""
         if isinstance(update, types.ConfigOptionUpdateSessionUpdate):
             self.options.reported(update.config_options)
         elif isinstance(update, types.CurrentModeUpdateSessionUpdate):
@@ -109,9 +109,10 @@ class AgentSession:
         self.answers.refuse()
         self.options.ended()
 
-    def _tool_call(self, request: types.RequestPermissionRequest) -> ToolCall:
-        taker = self._between_prompts if self.prompt is None else self.prompt
-        return taker.take_tool_call(request.tool_call)
+    def _take_tool_call(self, request: types.RequestPermissionRequest) -> ToolCall:
+        """Apply the tool call of a permission request; return it with all its updates."""
+        prompt_or_record = self._between_prompts if self.prompt is None else self.prompt
+        return prompt_or_record.take_tool_call(request.tool_call)
 
 
 Settings: TypeAlias = "tuple[types.SessionConfigOption, ...]"
@@ -120,7 +121,7 @@ Settings: TypeAlias = "tuple[types.SessionConfigOption, ...]"
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """A value that a setting may have; ``group`` is the name of its group, or None."""
+    """A value that a setting may have; ``group`` is the name of the value's group, or None."""
 
     value: str
     name: str
@@ -137,6 +138,7 @@ class ConfigOptions:
         self._all: Settings = ()
         self._modes: types.SessionModeState | None = None
         self._mode_reports = 0
+        """Number of the agent's reports of its current legacy mode."""
         self._watchers: set[_Watcher] = set()
 
     def __repr__(self) -> str:
@@ -172,7 +174,7 @@ class ConfigOptions:
         return next((option for option in self._all if option.id == config_id), None)
 
     def find(self, category: str) -> types.SessionConfigOption | None:
-        """Return the option of a category, else that with this id and no category, else None."""
+        """Return the option of a category, else one without a category whose id it is, or None."""
         for option in self._all:
             if option.category == category:
                 return option
@@ -216,7 +218,7 @@ class ConfigOptions:
         """Return an async iterator of all options: the current ones, then those of each change.
 
         A slow reader gets the latest options, and not those between. The iterator ends with the
-        session; to end it earlier, use it as a context manager or call ``aclose``.
+        session; to end the iterator earlier, use it as a context manager or call ``aclose``.
         """
         watcher = _Watcher(self)
         self._watchers.add(watcher)
@@ -225,38 +227,39 @@ class ConfigOptions:
     # Called by `AgentSession`.
 
     def reported(self, options: Sequence[types.SessionConfigOption] | None) -> None:
-        """Set the options that the agent has reported; None: it has reported none."""
+        """Set the options that the agent has reported; None: its message has none."""
         if options is not None:
             self._all = tuple(options)
-            self._wake()
+            self._wake_watchers()
 
     def modes_reported(self, modes: types.SessionModeState | None) -> None:
-        """Set the legacy modes that the agent has reported; None: it has reported none."""
+        """Set the legacy modes that the agent has reported; None: its message has none."""
         if modes is not None:
             self._modes = modes
-            self._wake()
+            self._wake_watchers()
 
     def mode_reported(self, mode_id: str) -> None:
         """Set the current legacy mode, which the agent has reported."""
         self._mode_reports += 1
         if self._modes is not None:
             self._modes = self._modes.model_copy(update={"current_mode_id": mode_id})
-            self._wake()
+            self._wake_watchers()
 
     def ended(self) -> None:
+        """End the watchers, with the session."""
         for watcher in tuple(self._watchers):
             watcher.end()
 
     def forget(self, watcher: _Watcher) -> None:
         self._watchers.discard(watcher)
 
-    def _wake(self) -> None:
+    def _wake_watchers(self) -> None:
         for watcher in self._watchers:
-            watcher.news.set()
+            watcher.changed.set()
 
 
 class Setting:
-    """A setting that the agent has as a config option or as legacy modes. False if as neither."""
+    """A setting that the agent has as a config option or as legacy modes; false if it has none."""
 
     def __init__(self, options: ConfigOptions, category: str) -> None:
         self._options = options
@@ -299,7 +302,7 @@ class Setting:
     async def set(self, value: str | bool) -> None:
         """Set the value; afterwards `current` is the value that the agent reports.
 
-        Raises as `ConfigOptions.set`.
+        Raises the errors of `ConfigOptions.set`.
         """
         option = self.option
         if option is not None:
@@ -311,6 +314,7 @@ class Setting:
 
     @property
     def _legacy(self) -> types.SessionModeState | None:
+        """The legacy modes, which only the setting ``mode`` can have."""
         return self._options.modes if self._category == "mode" else None
 
 
@@ -319,14 +323,14 @@ class _Watcher:
 
     def __init__(self, options: ConfigOptions) -> None:
         self._options = options
-        self.news = asyncio.Event()
-        self.news.set()
+        self.changed = asyncio.Event()
+        self.changed.set()
         self._over = False
 
     def end(self) -> None:
         self._over = True
         self._options.forget(self)
-        self.news.set()
+        self.changed.set()
 
     async def aclose(self) -> None:
         self.end()
@@ -335,10 +339,10 @@ class _Watcher:
         return self
 
     async def __anext__(self) -> Settings:
-        await self.news.wait()
+        await self.changed.wait()
         if self._over:
             raise StopAsyncIteration
-        self.news.clear()
+        self.changed.clear()
         return self._options.all
 
     async def __aenter__(self) -> Self:
@@ -370,8 +374,8 @@ class Opened:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
-    """Arguments of `AgentRuntime.open`."""
+class WantedSession:
+    """The arguments of `AgentRuntime.open`."""
 
     cwd: str
     session_id: str | None = None
@@ -388,11 +392,12 @@ class Wanted:
 
 
 async def open_session(
-    process: AgentProcess, wanted: Wanted, slots: asyncio.Semaphore
+    process: AgentProcess, wanted: WantedSession, slots: asyncio.Semaphore
 ) -> tuple[AgentSession, Opened]:
-    """Open a session; each request of the agent takes one of ``slots``, but waiting does not.
+    """Open a session; each request to the agent takes one of ``slots``, a pause does not.
 
-    Raises as `AgentProcess.ask`, TransportError, SessionBusy, MethodNotOffered and MisuseError.
+    Raises SessionBusy, MethodNotOffered, MisuseError, TransportError, and the errors of
+    `AgentProcess.ask`.
     """
     features = process.features
     if wanted.directories and not features.additional_directories:
@@ -421,10 +426,10 @@ async def open_session(
 
 
 async def _open_earlier(
-    process: AgentProcess, wanted: Wanted, session_id: str, slots: asyncio.Semaphore
+    process: AgentProcess, wanted: WantedSession, session_id: str, slots: asyncio.Semaphore
 ) -> tuple[AgentSession, Opened]:
-    """Load or resume a session as soon as it is not busy; after ``busy_seconds``, fork it if
-    wanted, else raise SessionBusy."""
+    """Load or resume a session as soon as it is not busy. After ``busy_seconds``, fork it, or raise
+    SessionBusy if the program does not want a fork."""
     if not (process.features.load_session or process.features.resume_session):
         raise MethodNotOffered(process.agent, "session/load or session/resume")
     how: Literal["load", "resume"] = "load" if process.features.load_session else "resume"
@@ -452,8 +457,9 @@ async def _open_earlier(
 
 
 async def _reopen(
-    process: AgentProcess, wanted: Wanted, session_id: str, how: Literal["load", "resume"]
+    process: AgentProcess, wanted: WantedSession, session_id: str, how: Literal["load", "resume"]
 ) -> AgentSession:
+    """Load or resume a session; while the agent answers, the session takes its history."""
     if process.is_open(session_id):
         raise MisuseError(f"the session {session_id} is open already")
     session = AgentSession(process, wanted, session_id, replaying=True)
@@ -478,8 +484,9 @@ async def _reopen(
 
 
 async def _open_new(
-    process: AgentProcess, wanted: Wanted, fork_of: str | None = None
+    process: AgentProcess, wanted: WantedSession, fork_of: str | None = None
 ) -> AgentSession:
+    """Open a new session, or fork the session ``fork_of``; log in if the agent requires that."""
     request = types.NewSessionRequest(**_common_fields(wanted))
 
     async def ask() -> types.NewSessionResponse:
@@ -506,7 +513,7 @@ async def _open_new(
     return session
 
 
-def _common_fields(wanted: Wanted) -> dict[str, Any]:
+def _common_fields(wanted: WantedSession) -> dict[str, Any]:
     """Return the fields of every request that opens a session."""
     fields: dict[str, Any] = {"cwd": wanted.cwd, "mcp_servers": list(wanted.mcp_servers)}
     if wanted.directories:
@@ -531,6 +538,7 @@ CLOSE_SECONDS: Final = 5.0
 """Time limit of ``session/close``; afterwards the session counts as closed."""
 
 _closing: Final[set[asyncio.Task[None]]] = set()
+"""Tasks of `_close_late`, kept because asyncio keeps no running task."""
 
 T = TypeVar("T")
 
@@ -540,8 +548,8 @@ async def ask_to_open(
 ) -> T:
     """Wait for a call that opens a session, as `AgentProcess.ask` does.
 
-    If the wait is given up, cancels the request, and closes the session if the agent opens it all
-    the same. ``session_id`` is None for a new session.
+    A wait that is given up cancels the request; if the agent opens the session all the same, closes
+    the session. ``session_id`` is None for a new session.
     """
     request_id: int | None = None
 

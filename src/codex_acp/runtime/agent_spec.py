@@ -1,4 +1,4 @@
-"""How to start an agent, or to connect to one.
+"""Describe how to start an agent, or how to connect to one.
 
 Owns the two agents that are known by name. Starts nothing.
 """

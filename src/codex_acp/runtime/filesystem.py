@@ -1,7 +1,8 @@
-"""``fs/read_text_file`` and ``fs/write_text_file``, confined to the directories of `Roots`.
+"""Serve ``fs/read_text_file`` and ``fs/write_text_file``, confined to the directories of `Roots`.
 
 Owns reading and writing text, the limits, and finding a file without leaving the roots. Must not
-know which session asks. The functions block: `FileThreads` calls them in threads. POSIX only.
+know which session asks. `FileThreads` calls the functions in threads, because they block. POSIX
+only.
 Source: https://agentclientprotocol.com/protocol/v1/file-system
 """
 
@@ -46,8 +47,8 @@ _NEW_FILE_MODE: Final = 0o666
 _NEW_DIRECTORY_MODE: Final = 0o777
 _PERMISSIONS: Final = stat.S_IRWXU | stat.S_IRWXG | stat.S_IRWXO
 
-FOLLOW_NOTHING: Final = os.O_NOFOLLOW | os.O_CLOEXEC
-_DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | FOLLOW_NOTHING
+_NO_LINK: Final = os.O_NOFOLLOW | os.O_CLOEXEC
+_OPEN_DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | _NO_LINK
 MAX_DEPTH: Final = 100
 """Directories from a root to a file: each takes a file descriptor during the search."""
 MAX_PATH: Final = 4096
@@ -92,7 +93,7 @@ def read_text(
         # Before it is opened: opening a device may have an effect.
         _must_be_regular(os.stat(name, dir_fd=folder, follow_symlinks=False), path)
         # O_NONBLOCK: if the file has become a FIFO, do not wait for its writer.
-        fd = os.open(name, os.O_RDONLY | os.O_NONBLOCK | FOLLOW_NOTHING, dir_fd=folder)
+        fd = os.open(name, os.O_RDONLY | os.O_NONBLOCK | _NO_LINK, dir_fd=folder)
         stack.callback(os.close, fd)
         status = os.fstat(fd)
         _must_be_regular(status, path)
@@ -136,6 +137,7 @@ def _os_errors_as_rpc(path: str) -> Iterator[None]:
 
 
 def _must_be_regular(status: os.stat_result, path: str) -> None:
+    """Raise RpcError unless the file is regular and on no device of `VIRTUAL`."""
     virtual: set[int] = set()
     for name in VIRTUAL if sys.platform == "linux" else ():
         with suppress(OSError):
@@ -145,7 +147,7 @@ def _must_be_regular(status: os.stat_result, path: str) -> None:
 
 
 def _chunks(fd: int, size: int, check: Callable[[], None]) -> Iterator[bytes]:
-    """Yield the first ``size`` bytes of a file, since a file that grows has no end."""
+    """Yield the first ``size`` bytes of a file, but not what is appended meanwhile."""
     while size > 0 and (data := os.read(fd, min(READ_SIZE, size))):
         size -= len(data)
         yield data
@@ -155,7 +157,7 @@ def _chunks(fd: int, size: int, check: Callable[[], None]) -> Iterator[bytes]:
 def _lines(
     chunks: Iterator[bytes], line: int | None, limit: int | None, size_limit: int, path: str
 ) -> bytes:
-    """Return ``limit`` lines from ``line`` on; read no chunk behind them."""
+    """Return ``limit`` lines from ``line`` on; read no chunk behind these lines."""
     lines_to_skip, lines_left = max((line or 1) - 1, 0), limit
     result = bytearray()
     if lines_left == 0:
@@ -188,10 +190,8 @@ def _lines(
 
 
 def _mode_of(folder: int, name: str, path: str) -> int | None:
-    """Return the permissions of the existing file; None if it does not exist.
-
-    Without setuid and setgid: a file of an agent must not run with another user's rights.
-    """
+    """Return the permissions of a file, without setuid and setgid: a program that an agent writes
+    must not run with another user's rights. None if the file does not exist."""
     try:
         status = os.stat(name, dir_fd=folder, follow_symlinks=False)
     except FileNotFoundError:
@@ -207,7 +207,7 @@ def _replace(
 ) -> None:
     """Write a temporary file and rename it: readers see old or new, and no link is followed."""
     temporary = f".{secrets.token_hex(8)}.tmp"
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | FOLLOW_NOTHING
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NO_LINK
     fd = os.open(temporary, flags, _NEW_FILE_MODE, dir_fd=folder)
     try:
         try:
@@ -230,10 +230,10 @@ def _replace(
 
 
 class FileThreads:
-    """Runs calls in at most ``count`` threads, each at most ``seconds``.
+    """Runs calls in at most ``count`` threads, each call for at most ``seconds``.
 
-    A thread that takes longer is abandoned, and runs until its call ends. Each call first waits for
-    ``drain``, so that an agent that does not read the answers gets no more.
+    Longer calls are abandoned: their threads run on. Each call first waits for ``drain``, so that
+    an agent that does not read the answers gets no more of them.
     """
 
     def __init__(
@@ -331,29 +331,29 @@ class Roots:
         """
         _must_be_path(path)
         root, names = self._innermost_root(stack, path, path)
-        folders = [root.fd]
-        links = 0
+        folder_fds = [root.fd]
+        links = 0  # also counts the ways out of a root
         while names:
-            if len(folders) + len(names) - 1 > MAX_DEPTH:  # before a directory is made
+            if len(folder_fds) + len(names) - 1 > MAX_DEPTH:  # before a directory is made
                 message = f"{path} goes through more than {MAX_DEPTH} directories"
                 raise RpcError(INVALID_PARAMS, message)
             name = names.popleft()
-            if name == ".." and len(folders) > 1:
-                folders.pop()
+            if name == ".." and len(folder_fds) > 1:
+                folder_fds.pop()
                 continue
             new_start = ""
             if name == "..":  # out of the root, perhaps into another one
                 new_start = os.path.dirname(root.real)  # noqa: PTH120 - a text operation
             else:
-                target = _target(folders[-1], name)
+                target = _target(folder_fds[-1], name)
                 if target is None and not names:
-                    return folders[-1], name
+                    return folder_fds[-1], name
                 if target is None:
                     if make:
                         with suppress(FileExistsError):
-                            os.mkdir(name, _NEW_DIRECTORY_MODE, dir_fd=folders[-1])
-                    folders.append(os.open(name, _DIRECTORY, dir_fd=folders[-1]))
-                    stack.callback(os.close, folders[-1])
+                            os.mkdir(name, _NEW_DIRECTORY_MODE, dir_fd=folder_fds[-1])
+                    folder_fds.append(os.open(name, _OPEN_DIRECTORY, dir_fd=folder_fds[-1]))
+                    stack.callback(os.close, folder_fds[-1])
                     continue
                 if target.startswith("/"):
                     new_start = target
@@ -364,7 +364,7 @@ class Roots:
                 raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
             if new_start:
                 root, names = self._innermost_root(stack, path, "/".join([new_start, *names]))
-                folders = [root.fd]
+                folder_fds = [root.fd]
         raise RpcError(INVALID_PARAMS, f"{path} is not a regular file")
 
     def _innermost_root(self, stack: ExitStack, path: str, target: str) -> tuple[_Root, deque[str]]:
@@ -373,7 +373,7 @@ class Roots:
         for follow_links in (False, True):
             try:
                 names = _names(resolved(target) if follow_links else target)
-            except OSError:  # no root has a path that leads nowhere, or elsewhere in the agent
+            except OSError:  # a circle of links, or /proc/self, which is another for the agent
                 break
             with self._lock:
                 fitting = [
@@ -384,7 +384,7 @@ class Roots:
                 ]
                 if fitting:
                     length, root = max(fitting, key=lambda fit: fit[0])
-                    was_deleted = not os.fstat(root.fd).st_nlink  # open what is in its place now
+                    was_deleted = not os.fstat(root.fd).st_nlink  # then open what has its path now
                     fd = _open_real(root.real) if was_deleted else os.dup(root.fd)
                     stack.callback(os.close, fd)
                     return _Root((), root.real, fd), deque(names[length:])
@@ -416,10 +416,10 @@ def _target(folder: int, name: str) -> str | None:
 
 def _open_real(real: str) -> int:
     """Open a directory by a path in which no name may be a link."""
-    fd = os.open("/", _DIRECTORY)
+    fd = os.open("/", _OPEN_DIRECTORY)
     for name in _names(real):
         try:
-            inner = os.open(name, _DIRECTORY, dir_fd=fd)
+            inner = os.open(name, _OPEN_DIRECTORY, dir_fd=fd)
         finally:
             os.close(fd)
         fd = inner

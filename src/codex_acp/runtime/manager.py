@@ -1,6 +1,6 @@
-"""All agents of a program: starting them, sharing their processes, and ending them all.
+"""Start the agents of a program, share their processes among sessions, and end all of them.
 
-Owns when a process is started and which sessions share it. Must not know what a session does.
+Owns when a process starts and which sessions share the process. Must not know what a session does.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from anyio import to_thread
 from codex_acp.acp.types import DeleteSessionRequest, ListSessionsRequest
 from codex_acp.errors import MisuseError, PeerError, TransportError
 from codex_acp.runtime.agent_process import AgentProcess
-from codex_acp.runtime.agent_session import Wanted, open_session
+from codex_acp.runtime.agent_session import WantedSession, open_session
 from codex_acp.runtime.agent_spec import BUILT_IN, AgentSpec
 from codex_acp.runtime.errors import CrashLoop, MethodNotOffered, StoreError
 from codex_acp.runtime.permissions import PermissionPolicy, Services, answering, reject_all
@@ -48,11 +48,11 @@ BUSY_SECONDS: Final = 10.0
 """Time to wait for a session that is busy elsewhere: a short turn ends within it."""
 
 OPENING_AT_ONCE: Final = 8
-"""Sessions that are opened at the same time. Each starts processes: more at once would only take
-longer, and come closer to their time limits."""
+"""Sessions that are opened at the same time. Each opening starts processes: with more at once, each
+would take longer, and might reach its time limit."""
 
 MAX_PAGES: Final = 1000
-"""Pages of ``session/list`` that are read, if the list of an agent never ends."""
+"""Pages of ``session/list`` that are read: the list of a faulty agent may never end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +113,7 @@ class AgentRuntime:
         self._openings = asyncio.Semaphore(opening_at_once)
         self._limit = restarts or RestartLimit()
         self._clock = clock
-        # By the key of a spec: its unexpected ends, and the last start of its shared process.
+        # Key of a spec → its unexpected ends, the last of them, the start of its shared process.
         self._restarts: dict[tuple[object, ...], Restarts] = {}
         self._last_end: dict[tuple[object, ...], Exception] = {}
         self._shared: dict[tuple[object, ...], asyncio.Task[AgentProcess]] = {}
@@ -162,7 +162,7 @@ class AgentRuntime:
         """
         if key is not None and self._store is None:
             raise MisuseError("a key needs a store; give the runtime one")
-        wanted = Wanted(
+        wanted = WantedSession(
             cwd=_absolute("." if cwd is None else cwd),
             session_id=session_id,
             mcp_servers=tuple(mcp_servers),
@@ -264,8 +264,7 @@ class AgentRuntime:
         if self._closing is not None:
             raise MisuseError("the runtime was closed")
 
-    async def _open(self, spec: AgentSpec, wanted: Wanted, key: str | None) -> Session:
-        record: StoredSession | None = None
+    async def _open(self, spec: AgentSpec, wanted: WantedSession, key: str | None) -> Session:
         if key is not None and self._store is not None and wanted.session_id is None:
             record = await to_thread.run_sync(self._store.find, spec.name, key)
             if record is not None:
@@ -304,7 +303,7 @@ class AgentRuntime:
             logger.warning("the end of the session %s is not noted: %s", session_id, error)
 
     async def _usable_process(self, spec: AgentSpec) -> AgentProcess:
-        """Return a new process, or the shared process, which concurrent calls start only once."""
+        """Return a new process, or the shared process, which calls at the same time start once."""
         self._must_be_open()
         running_loop()
         if not spec.shared:
@@ -364,8 +363,7 @@ class AgentRuntime:
     async def _close(self) -> None:
         for task in tuple(self._starts):
             task.cancel()
-        sessions = tuple(self._sessions)
-        ends = [session.aclose() for session in sessions]
+        ends = [session.aclose() for session in tuple(self._sessions)]
         ends += [process.aclose() for process in tuple(self._processes) if not process.sessions]
         for outcome in await asyncio.gather(*ends, *self._starts, return_exceptions=True):
             if isinstance(outcome, AgentProcess):  # it had started before the cancel
@@ -408,7 +406,7 @@ class _Opening:
         self._make = make
         self._session: Session | None = None
 
-    if not TYPE_CHECKING:
+    if not TYPE_CHECKING:  # a type checker should find a forgotten ``await``
 
         def __getattr__(self, name: str) -> None:
             how = "write `session = await runtime.open(...)`, or `async with`"

@@ -1,7 +1,7 @@
 """Answer an agent's requests: permissions, forms, URLs, files and terminals.
 
-Owns the open questions, which a cancel settles, and the answer without a decision: the option of
-kind ``reject_once``, else "cancelled". Without a decision, it never accepts.
+A cancel settles the open questions. If nobody decides, the answer is the option of kind
+``reject_once``, or "cancelled" if there is none, and never an acceptance.
 Source: https://agentclientprotocol.com/protocol/v1/tool-calls#requesting-permission
 """
 
@@ -64,10 +64,8 @@ class Permission:
         return self.tool_call.kind or "other"
 
     def option(self, kind: types.PermissionOptionKind) -> types.PermissionOption | None:
-        """Return the first option of a kind whose id no option of another kind has, or None.
-
-        The agent gets the id alone.
-        """
+        """Return the first option of a kind, or None. Skips an id that another kind has, too: the
+        agent, which gets the id alone, could take it for the other option."""
         return option_of(self.options, kind)
 
 
@@ -153,8 +151,8 @@ def problems_of(schema: types.ElicitationSchema, content: Mapping[str, object]) 
 
 
 async def ask_form(callback: FormCallback, form: Form) -> types.CreateElicitationResponse:
-    """Call the callback; return the answer to the form. Content that does not fit cancels the form;
-    a form that is too large is declined without the callback."""
+    """Call the callback; return the answer to the form. Content that does not fit the form cancels
+    it; a form that is too large is declined without the callback."""
     reason = why_too_large(as_json(form.requested_schema))
     if reason is not None:
         logger.warning("a form of the agent was declined because %s", reason)
@@ -166,7 +164,7 @@ async def ask_form(callback: FormCallback, form: Form) -> types.CreateElicitatio
         logger.exception("the callback for forms failed; the form is cancelled")
         return types.CancelCreateElicitationResponse()
     if not isinstance(content, Mapping):
-        return _without_content(content)
+        return _decline_or_cancel(content)
     checked = validate(as_json(form.requested_schema), content)
     if isinstance(checked, InvalidContent):
         why = "; ".join(checked.sentences())
@@ -183,20 +181,20 @@ async def ask_url(callback: UrlCallback, request: UrlRequest) -> types.CreateEli
         return types.DeclineCreateElicitationResponse()
     try:
         answer = callback(request)
-        word = await answer if inspect.isawaitable(answer) else answer
+        action = await answer if inspect.isawaitable(answer) else answer
     except Exception:
         logger.exception("the callback for URLs failed; the request is cancelled")
         return types.CancelCreateElicitationResponse()
-    if word == "accept":
+    if action == "accept":
         return types.AcceptCreateElicitationResponse()
-    return _without_content(word)
+    return _decline_or_cancel(action)
 
 
-def _without_content(word: object) -> types.CreateElicitationResponse:
-    if word == "decline":
+def _decline_or_cancel(action: object) -> types.CreateElicitationResponse:
+    if action == "decline":
         return types.DeclineCreateElicitationResponse()
-    if word != "cancel":
-        logger.error("an elicitation callback gave %r, which is no answer; cancelled", type(word))
+    if action != "cancel":
+        logger.error("an elicitation callback gave %r, which is no answer; cancelled", type(action))
     return types.CancelCreateElicitationResponse()
 
 
@@ -214,8 +212,8 @@ class Services:
     def introduction(self) -> types.InitializeRequest:
         """Return the params of ``initialize``, as in version 1.
 
-        Boolean options, notices and compaction are always advertised: programs get them as other
-        options and updates.
+        Boolean options, notices and compaction are always advertised, because programs get them
+        like all options and updates.
         """
         capabilities = types.ClientCapabilities(
             session=types.ClientSessionCapabilities(
@@ -248,8 +246,8 @@ class Services:
 
 
 class Answers:
-    """Answers the requests of one session. ``tool_call`` returns a permission request's tool call
-    with all its updates, ``drain`` waits until the agent has read most of what was sent."""
+    """Answers the requests of one session. ``take_tool_call`` returns a permission request's tool
+    call with all its updates, ``drain`` waits until the agent has read most of what was sent."""
 
     def __init__(
         self,
@@ -257,7 +255,7 @@ class Answers:
         policy: PermissionPolicy | None,
         cwd: str,
         directories: Sequence[str | os.PathLike[str]],
-        tool_call: Callable[[types.RequestPermissionRequest], ToolCall],
+        take_tool_call: Callable[[types.RequestPermissionRequest], ToolCall],
         drain: Callable[[], Awaitable[None]],
     ) -> None:
         self._services = services
@@ -268,12 +266,12 @@ class Answers:
         self._roots = Roots(os.path.abspath(root) for root in roots if offered)  # noqa: PTH100
         self._threads = FileThreads(drain=drain)
         self._terminals = None if services.terminals is None else Terminals(services.terminals, cwd)
-        self._tool_call = tool_call
+        self._take_tool_call = take_tool_call
         self._open: set[CancelScope] = set()
         """Scopes of the open questions."""
         self.refusing: bool = False
-        """Whether all questions are answered "cancelled" at once, because the prompt was cancelled
-        or the session closed."""
+        """Whether each question is answered "cancelled" at once: the prompt was cancelled, or the
+        session closed."""
 
     @property
     def terminals(self) -> Terminals:
@@ -283,11 +281,12 @@ class Answers:
         return self._terminals
 
     def refuse(self) -> None:
-        """Settle every open and every later question: they are answered "cancelled"."""
+        """Answer every open and every later question with "cancelled"."""
         self.refusing = True
         self.settle()
 
     def settle(self) -> None:
+        """Answer every open question with "cancelled"."""
         for scope in tuple(self._open):
             scope.cancel()
 
@@ -302,7 +301,7 @@ class Answers:
     ) -> types.RequestPermissionResponse:
         """Answer a permission request by the policy."""
         question = Permission(
-            request.session_id, self._tool_call(request), tuple(request.options), request
+            request.session_id, self._take_tool_call(request), tuple(request.options), request
         )
         outcome = await self.unless_cancelled(lambda: decide(self._policy, question))
         return types.RequestPermissionResponse(

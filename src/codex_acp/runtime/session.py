@@ -1,4 +1,4 @@
-"""A session with an agent, as a program uses it: prompts, options, and its end.
+"""Send prompts in a session with an agent, show the session's state, and close the session.
 
 Owns that one prompt runs at a time. Must not know how the session was opened, nor how its agent was
 started.
@@ -109,7 +109,7 @@ class Session:
     def prompt(
         self, content: str | types.ContentBlock | Sequence[str | types.ContentBlock]
     ) -> Prompt:
-        """Send a prompt; iterate over the result to get its updates.
+        """Send a prompt; iterate over the returned `Prompt` to get the updates.
 
         ::
 
@@ -123,14 +123,14 @@ class Session:
         runs; MethodNotOffered if the agent does not accept a kind of content; SessionClosed.
         """
         self._must_be_open()
-        blocks = self._blocks(content)
-        before = self._state.prompt
-        if before is not None and not before.done and not before.ending:
+        blocks = self._content_blocks(content)
+        previous = self._state.prompt
+        if previous is not None and not previous.done and not previous.ending:
             raise MisuseError("a prompt runs in this session; wait for its end or cancel it first")
 
         async def send() -> types.PromptResponse:
-            if before is not None:
-                await before.wait_until_ended()
+            if previous is not None:
+                await previous.wait_until_ended()
                 self._must_be_open()
             if running.cancelled:
                 return types.PromptResponse(stop_reason="cancelled")
@@ -145,7 +145,7 @@ class Session:
                 self._state.answers.settle()  # the agent does not wait for answers any more
 
         running = RunningPrompt(self._process.gate, send, self._cancel)
-        if before is None or before.ended:
+        if previous is None or previous.ended:
             self._state.prompt = running
         return Prompt(running)
 
@@ -157,9 +157,9 @@ class Session:
             return await prompt.result()
 
     def listen(self, listener: Callable[[Update], None]) -> Callable[[], None]:
-        """Call ``listener`` with each live update, also between prompts; it must not block.
+        """Call ``listener``, which must not block, with each live update, also between prompts.
 
-        Returns a function that ends this.
+        Returns a function that removes the listener.
         """
         listeners = self._state.listeners
         listeners.append(listener)
@@ -181,8 +181,8 @@ class Session:
         await self.aclose()
 
     async def aclose(self) -> None:
-        """Cancel the prompt, and close the session at the agent if the agent can do that; end the
-        process if it is not shared. Takes a limited time, and completes even if cancelled."""
+        """Cancel the prompt, and close the session at the agent if the agent can do that; end a
+        process that is not shared. Takes a limited time, and completes even if cancelled."""
         if self._closing is None:
             self._state.answers.refuse()
             self._closing = asyncio.get_running_loop().create_task(self._close())
@@ -227,9 +227,10 @@ class Session:
         if self._process.failure is not None:
             raise self._process.failure.with_traceback(None)
 
-    def _blocks(
+    def _content_blocks(
         self, content: str | types.ContentBlock | Sequence[str | types.ContentBlock]
     ) -> list[types.ContentBlock]:
+        """Return the content as blocks. Raises MethodNotOffered if the agent cannot take a kind."""
         parts = [content] if isinstance(content, str | types.WireModel) else content
         blocks = [
             types.TextContentBlock(text=part) if isinstance(part, str) else part for part in parts

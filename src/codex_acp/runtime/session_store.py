@@ -1,6 +1,6 @@
 """Store records of sessions in a file, so that a program finds them again after a restart.
 
-Owns the file: its format and version, its lock, and replacing it atomically. Must not know sessions
+Owns the file: its format and version, its lock, its atomic replacement. Must not know sessions
 beyond their records. Several processes may use one file.
 """
 
@@ -107,7 +107,7 @@ class SessionStore:
 
     @contextmanager
     def _records_to_change(self) -> Iterator[list[StoredSession]]:
-        """Yield the records, and write the list when the block has changed it."""
+        """Yield the list of records, and write the list behind the block."""
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             with self._locked():
@@ -120,7 +120,7 @@ class SessionStore:
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
-        """Lock the store within the block, by a file of its own, since the store's is replaced."""
+        """Lock the store within the block, with a lock file, because writing replaces the store."""
         flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
         fd = os.open(self.path.with_name(f"{self.path.name}.lock"), flags, 0o600)
         try:
@@ -150,13 +150,13 @@ class SessionStore:
             return _records(data, self.path)
         except ValueError as error:
             if locked:
-                self._set_aside(str(error))
+                self._move_aside(str(error))
                 return []
             # Read again with the lock: another process may have moved the file.
             with self._locked():
                 return self._read(locked=True)
 
-    def _set_aside(self, why: str) -> None:
+    def _move_aside(self, why: str) -> None:
         stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S%f")
         aside = self.path.with_name(f"{self.path.name}.corrupt-{stamp}")
         self.path.replace(aside)
@@ -167,16 +167,16 @@ class SessionStore:
         sessions = [without_none(asdict(record)) for record in records]
         content = {"version": VERSION, "sessions": sessions}
         data = json.dumps(content, indent=1).encode()
-        fd, beside = tempfile.mkstemp(prefix=f".{self.path.name}.", dir=self.path.parent)
+        fd, temporary = tempfile.mkstemp(prefix=f".{self.path.name}.", dir=self.path.parent)
         try:
             with os.fdopen(fd, "wb") as file:
                 file.write(data)
                 file.flush()
                 os.fsync(file.fileno())
-            Path(beside).replace(self.path)
+            Path(temporary).replace(self.path)
         except BaseException:
             with suppress(OSError):
-                Path(beside).unlink()
+                Path(temporary).unlink()
             raise
         sync_folder(self.path.parent)
 
