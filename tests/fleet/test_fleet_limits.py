@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import anyio
 import pytest
 
 from codex_acp.errors import ErrorReply, ProcessExited
-from codex_acp.fleet import LocalEngine, Outcome, Retries
+from codex_acp.fleet import LocalEngine, Outcome, RayEngine, Retries
+from codex_acp.fleet.engines import _Actor
 from codex_acp.fleet.jobs import Job, Post, Report, reason_of
 from codex_acp.fleet.worker import TimeLimit
 from codex_acp.runtime import AgentStartError
@@ -251,6 +253,21 @@ def test_the_words_of_an_error_decide_nothing() -> None:
     said = "serverOverloaded, rate limit, 503, agentLost, codex exited with status -9"
     error = ErrorReply("session/prompt", -32603, said, {"message": said})
     assert reason_of(error) == "agent_error"
+
+
+def test_a_worker_that_is_killed_because_it_hangs_is_lost_once(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("codex_acp.fleet.engines.importlib.util.find_spec", bool)
+    engine = RayEngine()
+    killed: list[object] = []
+    engine._ray = SimpleNamespace(kill=killed.append)
+    actor = _Actor("handle", "node/1", ready=True)
+    engine._actors.append(actor)
+    engine._handle_loss(actor, "it did not end a task")
+    engine._handle_loss(actor, "the actor died")  # as `_fetch` reports a worker that was killed
+    assert (killed, actor.dead) == (["handle"], "it did not end a task")
+    assert len(caplog.records) == 1
 
 
 async def test_a_stop_in_a_pause_between_attempts_is_heard(tmp_path: Path) -> None:

@@ -265,7 +265,7 @@ class RayEngine:
             if actor.dead is None:
                 ending = asyncio.ensure_future(_wait(actor.handle.cancel.remote(job.attempt_id)))
                 done, _ = await asyncio.wait({ending}, timeout=CANCEL_SECONDS)
-                if not done and actor in self._actors:
+                if not done:
                     ending.cancel()
                     self._handle_loss(
                         actor, f"it did not end a task within {CANCEL_SECONDS:g} seconds"
@@ -385,7 +385,9 @@ class RayEngine:
             self._handle_loss(actor, _first_line(error))
 
     def _handle_loss(self, actor: _Actor, why: str) -> None:
-        """Fail the jobs of a lost worker, and kill it."""
+        """Fail the jobs of a lost worker, and kill it. `_fetch` fails for a killed worker, too."""
+        if actor not in self._actors:
+            return
         actor.dead = why
         if not actor.ready:
             self._failed_starts += 1
