@@ -12,7 +12,7 @@ import logging
 import os
 from collections.abc import Awaitable, Callable, Mapping
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Final, Literal, Protocol, TypeAlias, TypeVar, get_args
 
@@ -350,23 +350,18 @@ class SessionSink(Protocol):
         """Handle the end of the agent's process."""
 
 
+@dataclass(slots=True)
 class Handlers:
-    """The handler tables of one connection; ``find`` returns the session of an id."""
+    """The handler tables of one connection."""
 
-    def __init__(
-        self,
-        services: Services,
-        find: Callable[[str], SessionSink | None],
-        on_update: Callable[[types.SessionNotification], None],
-        drain: Callable[[], Awaitable[None]],
-    ) -> None:
-        self._drain = drain
-        self._services = services
-        self._find = find
-        self._on_update = on_update
-        self._opened_urls: set[str] = set()
-        """Ids of the URL elicitations that a person has accepted."""
-        self._complaints = Complaints()
+    _services: Services
+    _find_session: Callable[[str], SessionSink | None]
+    """Returns the session of an id."""
+    _on_update: Callable[[types.SessionNotification], None]
+    _drain: Callable[[], Awaitable[None]]
+    _accepted_urls: set[str] = field(default_factory=set)
+    """Ids of the URL elicitations that a person has accepted."""
+    _complaints: Complaints = field(default_factory=Complaints)
 
     def requests(self) -> ClientRequestHandlers:
         """Return the request handlers; None for each capability that is not advertised."""
@@ -412,7 +407,7 @@ class Handlers:
     def _answers_of(self, session_id: str) -> Answers:
         """Return the answers of a session, for a request of the agent. Raises RpcError."""
         answering.set(True)  # of this request's own task
-        session = self._find(session_id)
+        session = self._find_session(session_id)
         if session is None:
             what = "the agent asked something for %r, which is no session"
             self._complaints.warn(logger, what, session_id)
@@ -448,12 +443,12 @@ class Handlers:
             answer = await ask()
         accepted = isinstance(answer, types.AcceptCreateElicitationResponse)
         if accepted and isinstance(request, UrlRequest):
-            self._opened_urls.add(request.elicitation_id)
+            self._accepted_urls.add(request.elicitation_id)
         return answer
 
     def _url_done(self, notification: types.CompleteElicitationNotification) -> None:
         """Call ``on_url_done``, if the person has agreed to open the page."""
-        if notification.elicitation_id in self._opened_urls:
-            self._opened_urls.remove(notification.elicitation_id)
+        if notification.elicitation_id in self._accepted_urls:
+            self._accepted_urls.remove(notification.elicitation_id)
             if self._services.on_url_done is not None:
                 self._services.on_url_done(notification.elicitation_id)
