@@ -315,14 +315,12 @@ class Bridge:
         looks = self._look_at(classified) if isinstance(classified, ApprovalRequest) else {}
         context = routes.RoutingContext(self._items, self._client, {self.thread_id}, looks)
         routed = route(request, context)
+        turn = None if isinstance(routed, routes.Decline) else (routed.thread_id, routed.turn_id)
+        if turn in self._cancelled:
+            reason = "the prompt was cancelled"
+            result = refusals.cancellation(method, request.params, reason)
+            return self._decline(request, reason, _Results(), result)
         match routed:
-            case routes.Approval() | routes.Elicitation() if (
-                routed.thread_id,
-                routed.turn_id,
-            ) in self._cancelled:
-                reason = "the prompt was cancelled"
-                result = refusals.cancellation(method, request.params, reason)
-                return self._decline(request, reason, _Results(), result)
             case routes.Approval():
                 return self._open_approval(key, routed)
             case routes.Elicitation():
@@ -453,9 +451,9 @@ class Bridge:
             entry.key,
             entry.token,
             answer,
-            refreshed(routed.approval, self._items),
-            self._items.is_running(routed.thread_id, routed.turn_id),
-            self._look_at(routed.approval) if entry.is_granted_by(answer) else {},
+            action_now=refreshed(routed.approval, self._items),
+            running=self._items.is_running(routed.thread_id, routed.turn_id),
+            looks=self._look_at(routed.approval) if entry.is_granted_by(answer) else {},
         )
         assert settlement is not None, "an open question has a pending entry"
         self._carry_out(settlement, out)

@@ -1,7 +1,6 @@
-"""Read the environment variables of `@agentclientprotocol/codex-acp`, which this adapter can
-replace.
+"""Read the environment variables that `@agentclientprotocol/codex-acp` reads, too.
 
-Loaded if one of the variables is set, and then before Codex is spawned. An invalid value ends the
+Loaded only if one of the variables is set, before Codex is spawned. An invalid value ends the
 command: a part of the settings may be less safe than none. The log and each new session name the
 settings that change what Codex may do.
 """
@@ -52,9 +51,8 @@ _PRIVATE: Final = re.compile(
 _ALWAYS_PRIVATE: Final = re.compile(r"mcp_servers(?:\.[^.]+\.args)?")
 """Keys of server arguments and of a table of servers, which may have a secret of any form."""
 _SERVER: Final = re.compile(r"mcp_servers\.[^.]+\.")
-"""Prefix of a server's settings. Either all of them go to the command line, or all go with each
-thread: Codex does not start with a server that has no command or URL, and a thread's table of
-servers replaces the settings of the command line."""
+"""Prefix of a server's settings, which go to the command line together, or with each thread. Codex
+does not start with a server without command or URL; a thread's table replaces all servers."""
 _SEARCHED: Final = re.compile(r"(?:mcp_servers|model_providers)(?:\.|$)")
 """Settings whose texts are searched for secrets: Codex takes these also with each thread."""
 _BARE: Final = re.compile(r"[A-Za-z0-9_-]+")
@@ -150,7 +148,7 @@ def _parse_object(variable: str, text: str | None) -> dict[str, Any]:
 def _leaves(path: str, value: dict[str, Any]) -> Iterator[tuple[str, Any]]:
     """Yield each setting with its dotted key; a table with keys that need quotes stays whole."""
     for key, inner in value.items():
-        parts = key.split(".") if not path else [key]  # only keys of the top may be dotted
+        parts = [key] if path else key.split(".")  # only a top key may be dotted
         if not all(map(_BARE.fullmatch, parts)):
             raise MisuseError(f"{CONFIG}: {key!r} is no key of Codex's configuration")
         dotted = f"{path}{key}"
@@ -233,18 +231,20 @@ def _read_login(text: str | None) -> dict[str, Any] | None:
 def _override(
     settings: dict[str, JsonValue], prefixes: tuple[str, ...], arguments: Sequence[str]
 ) -> tuple[dict[str, JsonValue], list[str]]:
-    """Apply ``-c`` arguments to the settings of a thread; return the settings by dotted keys, and
-    the arguments for the command line. Keys with one of the ``prefixes`` go with the thread."""
+    """Apply ``-c`` arguments to a thread's settings; return these, and the arguments that stay on
+    the command line. ``prefixes`` are those of the servers whose settings go with the thread."""
     for_command_line: list[str] = []
     for option, text in zip(arguments[::2], arguments[1::2], strict=True):
         key, _, value = text.partition("=")
         key = key.strip()
-        # The argument may replace the table of some settings, or be itself in a table.
+        # The argument may replace a table with some settings, or set a value in a table.
         settings = {name: old for name, old in settings.items() if not name.startswith(f"{key}.")}
         table = next((name for name in settings if key.startswith(f"{name}.")), None)
-        servers = tuple(p for p in prefixes if any(name.startswith(p) for name in settings))
-        with_thread = key.startswith(servers)
-        if key in settings and not with_thread:  # the command line has the setting instead
+        with_thread = any(
+            key.startswith(prefix) and any(name.startswith(prefix) for name in settings)
+            for prefix in prefixes
+        )
+        if key in settings and not with_thread:  # the setting moves to the command line
             del settings[key]
         if table is not None:
             path = key.removeprefix(f"{table}.").split(".")
@@ -257,7 +257,7 @@ def _override(
 
 
 def _parse_value(text: str) -> JsonValue:
-    """Read a value as Codex does: TOML, else the text itself; a date becomes a text."""
+    """Read a value as Codex does: as TOML, or else as a text; a date becomes a text."""
     try:
         parsed = tomllib.loads(f"x = {text}")["x"]
         value: JsonValue = json.loads(json.dumps(parsed, default=str, allow_nan=False))

@@ -68,6 +68,11 @@ def parser_of(word: str, **settings: Any) -> Parser:
     return Parser(prog=f"{PROGRAM} {word}", allow_abbrev=False, **settings)
 
 
+def add_flag(parser: argparse._ActionsContainer, name: str, help_text: str) -> None:
+    """Add an option without a value."""
+    parser.add_argument(name, action="store_true", help=help_text)
+
+
 def subcommands(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
     """Return the parser of each subcommand of a command, by the subcommand's word."""
     return {
@@ -87,7 +92,7 @@ def serve_parser() -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     parser.add_argument("command", nargs="?", default="serve", help=argparse.SUPPRESS)
-    parser.add_argument("--version", action="store_true", help="print all versions, and exit")
+    add_flag(parser, "--version", "print all versions, and exit")
     add_codex(parser)
     parser.add_argument(
         "-c", "--config", metavar="KEY=VALUE", action="append", default=[], type=_setting,
@@ -115,11 +120,12 @@ def serve_parser() -> argparse.ArgumentParser:
         metavar="FILE",
         help="append every approval, elicitation and decline to FILE as JSON lines",
     )
-    parser.add_argument(
-        "--transcript-wire", action="store_true",
-        help="keep every message of both protocols in the transcript, too: the whole conversation, "
+    add_flag(
+        parser,
+        "--transcript-wire",
+        "keep every message of both protocols in the transcript, too: the whole conversation, "
         "without secrets and without the answers to forms",
-    )  # fmt: skip
+    )
     parser.add_argument(
         "--record", metavar="FILE",
         help="append the events of each session to FILE, without the texts of messages, for "
@@ -136,7 +142,7 @@ def routes_parser() -> argparse.ArgumentParser:
         "routes (approval, elicitation, decline) and the reason; then each case with the person's "
         "view and the negative reply.",
     )
-    parser.add_argument("--json", action="store_true", help="print JSON")
+    add_flag(parser, "--json", "print JSON")
     return parser
 
 
@@ -165,15 +171,13 @@ def demo_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("-y", "--yes", action="store_true", help="do not ask before starting")
     how = parser.add_mutually_exclusive_group()
-    how.add_argument("--ask", action="store_true", help="answer the questions of the tour yourself")
-    how.add_argument(
+    add_flag(how, "--ask", "answer the questions of the tour yourself")
+    add_flag(
+        how,
         "--agent",
-        action="store_true",
-        help="serve this Codex and its scripted model to an editor, on standard input and output",
+        "serve this Codex and its scripted model to an editor, on standard input and output",
     )
-    parser.add_argument(
-        "--wire", action="store_true", help="show each ACP line as it is sent and received"
-    )
+    add_flag(parser, "--wire", "show each ACP line as it is sent and received")
     add_codex(parser)
     return parser
 
@@ -288,14 +292,12 @@ def add_listen_arguments(parser: argparse.ArgumentParser) -> None:
         help="the tokens of clients, one on each line; only you may read FILE (chmod 600); "
         "or set CODEX_ACP_TOKEN to a token",
     )  # fmt: skip
-    group.add_argument(
-        "--no-token", action="store_true", help="let in everybody on this machine (loopback only)"
+    add_flag(group, "--no-token", "let in everybody on this machine (loopback only)")
+    add_flag(
+        group,
+        "--expose",
+        "allow an address that other machines can reach; without TLS tokens travel in the clear",
     )
-    group.add_argument(
-        "--expose", action="store_true",
-        help="allow an address that other machines can reach; "
-        "without TLS tokens travel in the clear",
-    )  # fmt: skip
     group.add_argument("--tls-cert", metavar="FILE", help="the certificate (PEM), for TLS")
     group.add_argument("--tls-key", metavar="FILE", help="its key, if FILE of --tls-cert lacks it")
     group.add_argument(
@@ -306,11 +308,7 @@ def add_listen_arguments(parser: argparse.ArgumentParser) -> None:
         "--allow-host", metavar="NAME", action="append", default=[],
         help="a name under which clients know this machine; may be repeated",
     )  # fmt: skip
-    group.add_argument(
-        "--codex-per-connection",
-        action="store_true",
-        help="start a Codex for each connection, not one for all",
-    )
+    add_flag(group, "--codex-per-connection", "start a Codex for each connection, not one for all")
     group.add_argument(
         "--owners",
         metavar="FILE",

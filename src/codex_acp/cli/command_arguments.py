@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from codex_acp.cli.arguments import add_codex, add_trust, parser_of, positive
+from codex_acp.cli.arguments import add_codex, add_flag, add_trust, parser_of, positive
 from codex_acp.errors import MisuseError
 
 if TYPE_CHECKING:
@@ -125,9 +125,7 @@ def run_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--session", metavar="ID", help="continue a session; open a new one if it is gone"
     )
-    parser.add_argument(
-        "--json", action="store_true", help="JSON objects, one per line, no questions"
-    )
+    add_flag(parser, "--json", "JSON objects, one per line, no questions")
     add_codex(parser)
     return parser
 
@@ -163,9 +161,7 @@ def add_agent_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--model", metavar="ID", help="set the session's model first")
     parser.add_argument("--mode", metavar="ID", help="set the session's mode first")
     parser.add_argument("--effort", metavar="ID", help="set the session's thought level first")
-    parser.add_argument(
-        "--verbose", action="store_true", help="show whole outputs, thoughts, and inputs as JSON"
-    )
+    add_flag(parser, "--verbose", "show whole outputs, thoughts, and inputs as JSON")
 
 
 def add_allow(parser: argparse.ArgumentParser) -> None:
@@ -252,12 +248,8 @@ def chat_parser() -> argparse.ArgumentParser:
         "--resume", metavar="ID", nargs="?", const=CHOOSE,
         help="continue an earlier session; without an id, you choose the session",
     )  # fmt: skip
-    which.add_argument(
-        "--last", action="store_true", help="continue the latest session of this directory"
-    )
-    which.add_argument(
-        "--list", action="store_true", help="list the sessions of this directory, and exit"
-    )
+    add_flag(which, "--last", "continue the latest session of this directory")
+    add_flag(which, "--list", "list the sessions of this directory, and exit")
     add_codex(parser)
     return parser
 
@@ -298,16 +290,10 @@ def fleet_parser() -> argparse.ArgumentParser:
     )
     run.add_argument("tasks", metavar="TASKS", help="the file with a task on each line")
     run.add_argument("--out", metavar="DIR", required=True, help="the directory for the outcomes")
-    run.add_argument(
-        "--resume", action="store_true", help="run only the tasks that have no outcome in DIR"
-    )
-    run.add_argument(
-        "--retry-failed", action="store_true", help="with --resume: also run the failed tasks again"
-    )
-    run.add_argument(
-        "--skip-broken", action="store_true", help="skip lines that are no valid tasks"
-    )
-    run.add_argument("--json", action="store_true", help="JSON objects, one per line, no questions")
+    add_flag(run, "--resume", "run only the tasks that have no outcome in DIR")
+    add_flag(run, "--retry-failed", "with --resume: also run the failed tasks again")
+    add_flag(run, "--skip-broken", "skip lines that are no valid tasks")
+    add_flag(run, "--json", "JSON objects, one per line, no questions")
     _add_limits(run)
     _add_engine(run)
     run.add_argument(
@@ -319,7 +305,7 @@ def fleet_parser() -> argparse.ArgumentParser:
         "show", help="print the outcomes", description="Print the outcomes of the tasks in DIR."
     )
     show.add_argument("out", metavar="DIR", help="an output directory")
-    show.add_argument("--json", action="store_true", help="one JSON object per line")
+    add_flag(show, "--json", "one JSON object per line")
     return parser
 
 
@@ -403,16 +389,17 @@ def doctor_parser() -> argparse.ArgumentParser:
     from codex_acp.cli.editors import EDITORS
 
     parser = parser_of("doctor", description=DOCTOR_DESCRIPTION, epilog=DOCTOR_EPILOG)
-    parser.add_argument(
-        "--turn", action="store_true",
-        help="run a whole prompt turn too: the real Codex, a scripted model on this machine and a "
+    add_flag(
+        parser,
+        "--turn",
+        "run a whole prompt turn too: the real Codex, a scripted model on this machine and a "
         "throw-away home; no account, no cost",
-    )  # fmt: skip
+    )
     parser.add_argument(
         "--editor", metavar="NAME", choices=tuple(EDITORS),
         help="print the settings to paste into an editor, and check nothing unless --turn or "
         f"--json is given: {', '.join(EDITORS)}",
     )  # fmt: skip
-    parser.add_argument("--json", action="store_true", help="print one JSON object for programs")
+    add_flag(parser, "--json", "print one JSON object for programs")
     add_codex(parser)
     return parser

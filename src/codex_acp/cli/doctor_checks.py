@@ -265,8 +265,9 @@ def look_at_home() -> tuple[list[Finding], Home]:
         advice = "set HOME, or CODEX_HOME to a directory"
         finding = problem("codex_home", "this user has no home directory", advice)
         return [finding], Home(None, None, readable=False, broken=True)
-    finding, readable = _look_at_folder(path, variable is not None)
+    finding = _look_at_folder(path, variable is not None)
     broken = finding.level == "problem"
+    readable = os.access(path, os.R_OK | os.X_OK) and path.is_dir()
     findings, content = [finding], None
     if readable:
         finding, content = _look_at_config(path / "config.toml")
@@ -280,41 +281,40 @@ def look_at_home() -> tuple[list[Finding], Home]:
     return findings, Home(path, content, readable, broken)
 
 
-def _look_at_folder(path: Path, named_by_variable: bool) -> tuple[Finding, bool]:
-    """Return the finding, and whether the files of the folder can be read."""
+def _look_at_folder(path: Path, named_by_variable: bool) -> Finding:
     check, name = "codex_home", "CODEX_HOME"
     try:
         found = path.stat()
     except FileNotFoundError:
         if named_by_variable:
             advice = f"make it (mkdir -m 700 {path}), or unset {name}"
-            return problem(check, f"{name} is {path}, which does not exist", advice), False
+            return problem(check, f"{name} is {path}, which does not exist", advice)
         if os.access(path.parent, os.W_OK | os.X_OK):
-            return Finding(check, "ok", f"{path} does not exist yet; Codex makes it"), False
+            return Finding(check, "ok", f"{path} does not exist yet; Codex makes it")
         text = f"{path} does not exist, and cannot be made"
-        return problem(check, text, f"set HOME to a directory of yours, or {name}"), False
+        return problem(check, text, f"set HOME to a directory of yours, or {name}")
     except OSError as error:
         text = f"{path} cannot be looked at: {error.strerror}"
-        return problem(check, text, f"name another directory with {name}"), False
+        return problem(check, text, f"name another directory with {name}")
     if not stat.S_ISDIR(found.st_mode):
-        return problem(check, f"{path} is no directory", f"name one with {name}"), False
+        return problem(check, f"{path} is no directory", f"name one with {name}")
     readable, writable = os.access(path, os.R_OK | os.X_OK), os.access(path, os.W_OK)
     owner = _owner(found.st_uid)
     if not (readable and writable):
         denied = [word for word, ok in (("read", readable), ("written", writable)) if not ok]
         text = f"{path} cannot be {' or '.join(denied)}; it belongs to {owner}"
-        return problem(check, text, f"chown it, or name another one with {name}"), readable
+        return problem(check, text, f"chown it, or name another one with {name}")
     disk = os.statvfs(path)
     if disk.f_blocks and not disk.f_bavail:  # a file system without a size has no blocks
         text = f"there is no room left on the disk of {path}: Codex cannot keep sessions there"
-        return problem(check, text, f"make room, or name another one with {name}"), True
+        return problem(check, text, f"make room, or name another one with {name}")
     if found.st_uid != os.geteuid():
         text = f"{path} belongs to {owner}, and this is {_owner(os.geteuid())}"
-        return warning(check, text, f"use a home of your own: set {name}"), True
+        return warning(check, text, f"use a home of your own: set {name}")
     if found.st_mode & _WRITE_OF_OTHERS:
         text = f"others may write to {path}, and so decide what Codex runs"
-        return warning(check, text, f"chmod go-w {path}"), True
-    return Finding(check, "ok", f"{path} can be read and written; it is {owner}'s"), True
+        return warning(check, text, f"chmod go-w {path}")
+    return Finding(check, "ok", f"{path} can be read and written; it is {owner}'s")
 
 
 def _look_at_config(path: Path) -> tuple[Finding, bytes | None]:

@@ -26,7 +26,7 @@ from textwrap import fill
 from typing import TYPE_CHECKING, Final, TypeAlias, get_args
 
 from codex_acp._json import list_at, text_at
-from codex_acp.cli.arguments import parser_of
+from codex_acp.cli.arguments import add_flag, parser_of
 from codex_acp.cli.terminal import FAILED, failed, rows_of
 from codex_acp.cli.transcript_lines import (
     DECIDED,
@@ -99,9 +99,7 @@ def transcript_parser() -> argparse.ArgumentParser:
         help="only from TIME on: 2026-01-31T12:00, or 10m for ten minutes ago (s, m, h, d)",
     )  # fmt: skip
     parser.add_argument("--until", metavar="TIME", type=_moment, help="only until TIME")
-    parser.add_argument(
-        "--json", action="store_true", help="print the lines unchanged, for other programs"
-    )
+    add_flag(parser, "--json", "print the lines unchanged, for other programs")
     return parser
 
 
