@@ -445,7 +445,7 @@ class Bridge:
         return open_question is question
 
     def _settle_approval(self, question: Approval, answer: Answer) -> Told:
-        entry, out = question._entry, _Results()
+        entry = question._entry
         routed = entry.route
         settlement = self._ledger.answered(
             entry.key,
@@ -456,6 +456,7 @@ class Bridge:
             looks=self._look_at(routed.approval) if entry.is_granted_by(answer) else {},
         )
         assert settlement is not None, "an open question has a pending entry"
+        out = _Results()
         self._carry_out(settlement, out)
         return self._told(out)
 

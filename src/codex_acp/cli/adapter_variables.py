@@ -87,8 +87,8 @@ def read_variables(environment: Mapping[str, str], given: Sequence[str] = ()) ->
     access = ", ".join(key for key in keys if key in ACCESS)
     warnings = (f"{CONFIG} of this agent's environment sets {access}",) if access else ()
     login = _read_login(environment.get(LOGIN))
-    directory, log_file = environment.get(LOGS), None
-    if directory:
+    log_file = None
+    if directory := environment.get(LOGS):
         try:
             os.makedirs(directory, mode=0o700, exist_ok=True)  # noqa: PTH103 - no pathlib here
         except OSError as error:

@@ -152,7 +152,7 @@ def _look_at_home(checks: _Checks) -> Iterator[Finding]:
 
 def _look_at_open_sessions(checks: _Checks) -> Iterator[Finding]:
     """Yield a finding for each open session: only the process that it names can write it."""
-    home, check = checks.home.path, "sessions"
+    home = checks.home.path
     if home is None or not checks.home.readable:
         return
     try:
@@ -162,9 +162,10 @@ def _look_at_open_sessions(checks: _Checks) -> Iterator[Finding]:
     for writer in open_sessions:
         text = f"session {writer.thread_id} is open in {writer}"
         if writer.stopped is not None:
-            yield warning(check, text, f"let it go on (kill -CONT {writer.stopped}), or end it")
+            advice = f"let it go on (kill -CONT {writer.stopped}), or end it"
+            yield warning("sessions", text, advice)
         else:
-            yield Finding(check, "ok", text)
+            yield Finding("sessions", "ok", text)
 
 
 def _ask_codex(codex: str, checks: _Checks) -> Iterator[Finding]:
@@ -190,7 +191,8 @@ def _look_at_login(codex: str, home: Home, copy: HomeCopy, deadline: Deadline) -
     if home.broken:
         text = "it was not looked at: Codex's home cannot be used"
         return [warning("login", text, "mend what is above first")]
-    target, seconds = copy.codex_home / "auth.json", deadline.at_most(LOGIN_SECONDS)
+    target = copy.codex_home / "auth.json"
+    seconds = deadline.at_most(LOGIN_SECONDS)
     try:
         if home.path is not None and home.readable:
             source = home.path / "auth.json"

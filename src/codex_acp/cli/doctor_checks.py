@@ -268,7 +268,8 @@ def look_at_home() -> tuple[list[Finding], Home]:
     finding = _look_at_folder(path, variable is not None)
     broken = finding.level == "problem"
     readable = os.access(path, os.R_OK | os.X_OK) and path.is_dir()
-    findings, content = [finding], None
+    findings = [finding]
+    content = None
     if readable:
         finding, content = _look_at_config(path / "config.toml")
         findings.append(finding)
@@ -652,7 +653,8 @@ def codex_findings(
 
 
 def _check_configuration(answers: Answers, values: list[str]) -> Iterator[Finding]:
-    check, invalid = "codex_config", False
+    check = "codex_config"
+    invalid = False
     for params in answers.warnings:
         summary, details = str(params.get("summary") or ""), params.get("details")
         text = f"{summary.rstrip('.')}: {details}" if isinstance(details, str) else summary

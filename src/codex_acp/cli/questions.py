@@ -207,7 +207,9 @@ class Questions:
         """Show an elicitation with the choices ``words`` and "decline"."""
         choices = [_Choice(words, rejects=False), _Choice("decline", rejects=True)]
         chosen = await self._choose(lines, choices, _NOT_NOW)
-        return "cancel" if chosen is None else "decline" if choices[chosen].rejects else "accept"
+        if chosen is None:
+            return "cancel"
+        return "decline" if choices[chosen].rejects else "accept"
 
     async def _choose(
         self, lines: Callable[[], Iterable[Line]], choices: Sequence[_Choice], on_enter: str

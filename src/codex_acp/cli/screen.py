@@ -341,7 +341,8 @@ class TextOutput:
         self._running.clear()
         changed = list(changed_files(result.tool_calls))
         if changed:
-            self.note(f"{len(changed)} file{'s' * (len(changed) > 1)} changed:", "bold")
+            files = "1 file" if len(changed) == 1 else f"{len(changed)} files"
+            self.note(f"{files} changed:", "bold")
         for path, added, removed, change in changed:
             more = f" ({change})" if change else ""
             self.line(Line(f"{path} +{added} -{removed}{more}", "  "))

@@ -359,7 +359,7 @@ def changed_files(calls: Iterable[ToolCall]) -> Iterator[tuple[str, int, int, st
                 files[content.path] = (old, content.new_text)
     for path, (old, new) in files.items():
         added, removed = count_changes(old, new)
-        change = "new" if old is None else "" if new else "deleted"
+        change = "new" if old is None else ("" if new else "deleted")
         yield path, added, removed, change
 
 
