@@ -37,7 +37,7 @@ from codex_acp.cli.host import Host, settings_of
 from codex_acp.cli.logs import COMMANDS_LEVEL, chosen_level, start_logging
 from codex_acp.cli.questions import Questions
 from codex_acp.cli.screen import TextOutput, is_terminal
-from codex_acp.cli.terminal import Line, LineReader, clipped, failed, size_of
+from codex_acp.cli.terminal import Line, LineReader, clipped, print_error, size_of
 from codex_acp.errors import CodexAcpError, MisuseError, TransportError
 from codex_acp.routing.display import shortened, visible
 from codex_acp.runtime.errors import AgentStartError
@@ -81,7 +81,7 @@ def chat(parsed: Namespace) -> int:
         if not options.list and not all(map(is_terminal, (sys.stdin, sys.stdout, sys.stderr))):
             raise MisuseError("chat needs a terminal; `codex-acp-sdk run` sends one prompt without")
     except (MisuseError, ValueError) as error:
-        return failed("chat", error)
+        return print_error("chat", error)
     screen = TextOutput(sys.stdout, sys.stderr, verbose=options.verbose, markdown=True)
     start_logging(level, screen.write_log)
 

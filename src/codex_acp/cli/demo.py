@@ -24,7 +24,7 @@ from codex_acp.cli.host import Host
 from codex_acp.cli.questions import GOES_ON, Questions
 from codex_acp.cli.screen import TextOutput, is_terminal, open_output
 from codex_acp.cli.small_commands import version_and_place
-from codex_acp.cli.terminal import FAILED, SIGNALLED, LineReader, failed
+from codex_acp.cli.terminal import FAILED, SIGNALLED, LineReader, print_error
 from codex_acp.codex.connection.launch import find_codex
 from codex_acp.errors import LaunchError
 from codex_acp.routing.display import visible
@@ -84,14 +84,14 @@ def demo(options: Namespace) -> int:
         return demo_agent(codex)
     if not is_terminal(sys.stdin) and (options.ask or not options.yes):
         option = "--ask is for a terminal" if options.ask else "use --yes"
-        return failed("demo", f"standard input is no terminal to ask on; {option}")
+        return print_error("demo", f"standard input is no terminal to ask on; {option}")
     try:
         path = find_codex(codex).path
         version, path_and_source = version_and_place(codex)
     except LaunchError as error:
-        return failed("demo", error, FAILED)
+        return print_error("demo", error, FAILED)
     if not has_loopback():
-        return failed("demo", f"{NO_LOOPBACK}; {HOW_TO_ENABLE_LOOPBACK}", FAILED)
+        return print_error("demo", f"{NO_LOOPBACK}; {HOW_TO_ENABLE_LOOPBACK}", FAILED)
     out = open_output(sys.stdout)
     print(f"{INTRODUCTION}\nCodex {version} at\n{path_and_source}\n", file=out, flush=True)
     if not options.yes and not _agreed():
@@ -116,7 +116,7 @@ def demo(options: Namespace) -> int:
 def demo_agent(codex: str | None) -> int:
     """Serve the real Codex with the scripted model to any ACP client, until the client leaves."""
     if not has_loopback():
-        return failed("demo", f"{NO_LOOPBACK}; {HOW_TO_ENABLE_LOOPBACK}", FAILED)
+        return print_error("demo", f"{NO_LOOPBACK}; {HOW_TO_ENABLE_LOOPBACK}", FAILED)
     from codex_acp.cli.serve import serve
     from codex_acp.codex.connection.launch import LaunchOptions
 

@@ -27,7 +27,7 @@ from codex_acp.cli.screen import (
     open_output,
     until_written,
 )
-from codex_acp.cli.terminal import FAILED, SIGNALLED, USAGE, LineReader, failed
+from codex_acp.cli.terminal import FAILED, SIGNALLED, USAGE, LineReader, print_error
 from codex_acp.errors import CodexAcpError, MisuseError
 from codex_acp.routing.display import shortened, visible
 from codex_acp.runtime import (
@@ -269,9 +269,9 @@ def run(parsed: Namespace) -> int:
             raise MisuseError("the prompt is empty")
         spec, level = options.spec(), chosen_level(default=COMMANDS_LEVEL)
     except UnicodeDecodeError:
-        return failed("run", "the prompt is not UTF-8")
+        return print_error("run", "the prompt is not UTF-8")
     except (MisuseError, ValueError) as error:
-        return failed("run", error)
+        return print_error("run", error)
     asks = not options.json and is_terminal(sys.stdin) and is_terminal(sys.stderr)
     out, err = open_output(sys.stdout), open_output(sys.stderr)
     screen = TextOutput(

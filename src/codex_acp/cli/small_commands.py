@@ -69,9 +69,9 @@ def login(codex: str | None, arguments: Sequence[str]) -> int:
         binary = find_codex(codex)
         os.execv(binary.path, [binary.path, "login", *arguments])
     except (LaunchError, OSError) as error:
-        from codex_acp.cli.terminal import FAILED, failed
+        from codex_acp.cli.terminal import FAILED, print_error
 
-        return failed("login", error, FAILED)
+        return print_error("login", error, FAILED)
 
 
 DIFFERENT = 1
@@ -82,16 +82,16 @@ def play_file(options: Namespace) -> int:
     """Play a record, and print where this version decides differently. With ``--session``, only
     print the record of that session. Return the exit code."""
     from codex_acp.adapter.session.record import UnreadableRecord, as_test, play, read_record
-    from codex_acp.cli.terminal import failed
+    from codex_acp.cli.terminal import print_error
 
     path, session = options.file, options.session
     try:
         steps = read_record(path)
     except UnreadableRecord as error:
-        return failed("play", error)
+        return print_error("play", error)
     if session is not None:
         if all(step.session != session for step in steps):
-            return failed("play", f"{path} has no session {session}")
+            return print_error("play", f"{path} has no session {session}")
         sys.stdout.writelines(as_test(steps, session))
         return 0
     played = play(steps)

@@ -184,7 +184,7 @@ SIGNALLED: Final = 128
 """Added to a signal's number: the exit code after a signal, as in shells."""
 
 
-def failed(command: str, error: object, code: int = USAGE) -> int:
+def print_error(command: str, error: object, code: int = USAGE) -> int:
     """Print an error to stderr; return the exit code."""
     sys.stderr.write(error_text(f"codex-acp-sdk {command}: error: {error}"))
     return code

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias, get_args
 
 from codex_acp._json import list_at, text_at
 from codex_acp.cli.arguments import add_flag, parser_of
-from codex_acp.cli.terminal import FAILED, failed, rows_of
+from codex_acp.cli.terminal import FAILED, print_error, rows_of
 from codex_acp.cli.transcript_lines import (
     DECIDED,
     KINDS,
@@ -416,7 +416,7 @@ def transcript(options: argparse.Namespace) -> int:
         lines = follow(options.file) if options.follow else read(options.file)
         return _show(lines, selection, as_json=options.json)
     except MisuseError as error:
-        return failed("transcript", error)
+        return print_error("transcript", error)
 
 
 def _show(lines: Iterable[Line | None], selection: Selection, *, as_json: bool) -> int:
