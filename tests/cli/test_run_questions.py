@@ -43,7 +43,7 @@ class Typed(LineReader):
     def discard_typed(self) -> None:
         self.dropped += 1
 
-    async def line(self) -> str | None:
+    async def read_line(self) -> str | None:
         line = self.lines.pop(0)
         if line is None or "@" not in line:
             return line
@@ -80,7 +80,7 @@ async def test_what_came_before_a_question_is_shown_before_it() -> None:
         Questions(screen, Typed(shown, "@1"), "agent").permission(permission())
     )
     await asyncio.sleep(0)  # the question is handled at once, the text by whoever reads updates
-    screen.update(chunk("I ask."), {})
+    screen.write_update(chunk("I ask."), {})
     assert await asking == YES
     assert 0 <= shown.getvalue().find("I ask.") < shown.getvalue().find("agent asks")
 
@@ -194,15 +194,15 @@ async def test_7_3_nothing_is_written_while_a_question_is_open_and_all_of_it_aft
     screen = TextOutput(out, shown)
 
     class Answers(Typed):
-        async def line(self) -> str | None:
+        async def read_line(self) -> str | None:
             before = shown.getvalue()
-            screen.update(chunk("\n" * 60 + "\u2503 Type 1 to list the files: "), {})
+            screen.write_update(chunk("\n" * 60 + "\u2503 Type 1 to list the files: "), {})
             screen.note("a note")
             screen.write_log("ERROR a log line\x1b[2J\n")
-            screen.error("an error")
+            screen.write_error("an error")
             assert shown.getvalue() == before
             assert out.getvalue() == ""
-            return await super().line()
+            return await super().read_line()
 
     asking = Questions(screen, Answers(shown, "@1"), "agent")
     assert await asking.permission(permission()) == YES
@@ -237,10 +237,10 @@ async def test_a_log_without_end_is_not_kept_while_a_question_is_open() -> None:
     screen = TextOutput(out, shown)
 
     class Answers(Typed):
-        async def line(self) -> str | None:
+        async def read_line(self) -> str | None:
             for number in range(20_000):
                 screen.write_log(f"WARNING the agent answered id {number}, which is not open\n")
-            return await super().line()
+            return await super().read_line()
 
     asking = Questions(screen, Answers(shown, "@1"), "agent")
     assert await asking.permission(permission()) == YES

@@ -107,7 +107,7 @@ def test_a_command_that_failed_says_its_exit_code_once() -> None:
     screen = TextOutput(io.StringIO(), err, live=False)
     call = ToolCall("c", title="ls x", status="failed", raw_output={"exitCode": 3})
     said = ContentToolCallContent(content=TextContentBlock(text="Exit code: 3"))
-    screen.update(changed("failed"), {"c": replace(call, content=(said,))})
+    screen.write_update(changed("failed"), {"c": replace(call, content=(said,))})
     assert err.getvalue() == "! ls x (exit code 3)\n"
 
 
@@ -115,12 +115,12 @@ def test_a_call_of_an_agent_that_died_is_not_told_of_in_the_next_prompt() -> Non
     err = io.StringIO()
     screen = TextOutput(io.StringIO(), err, live=False)
     with suppress(ProcessExited), screen.working("working"):
-        screen.update(
+        screen.write_update(
             changed("in_progress"), {"c": ToolCall("c", title="ls", status="in_progress")}
         )
         raise ProcessExited("fox", 3, "")
     result: Any = SimpleNamespace(tool_calls={}, stop_reason="end_turn")
-    screen.result(result)
+    screen.write_result(result)
     assert err.getvalue() == "> ls\n"
 
 
@@ -131,9 +131,9 @@ def test_what_runs_on_behind_a_cancel_is_said_as_it_was_in_the_end() -> None:
     call = ToolCall("c", title="sleep 9", status="failed", content=(unknown,))
     with screen.working("working"):
         screen.note_cancel()
-        screen.update(changed("failed"), {"c": call})
+        screen.write_update(changed("failed"), {"c": call})
         ended = replace(call, content=(), raw_output={"exitCode": -1})
-        screen.update(changed("failed"), {"c": ended})
+        screen.write_update(changed("failed"), {"c": ended})
     assert err.getvalue() == "! sleep 9 (cancelled)\n"
 
 

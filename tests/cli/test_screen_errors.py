@@ -120,7 +120,7 @@ def test_other_errors_say_it_themselves() -> None:
 @pytest.mark.attack("agent")
 def test_the_line_of_an_error_is_json_whatever_number_the_agent_adds() -> None:
     out = io.StringIO()
-    JsonOutput(out).error(ErrorReply("session/new", -32603, "x", {"n": [math.inf, 1.5]}))
+    JsonOutput(out).write_error(ErrorReply("session/new", -32603, "x", {"n": [math.inf, 1.5]}))
 
     def refuse(constant: str) -> None:
         pytest.fail(constant)

@@ -128,7 +128,7 @@ class _Chat:
         try:
             while True:
                 if text is None:
-                    text = await self._input.line(session)
+                    text = await self._input.read_line(session)
                     self._host.handle_signals()  # prompt_toolkit removes the handler of Ctrl-C
                 if text.strip():
                     session = await self._handle_line(text, session)
@@ -162,7 +162,7 @@ class _Chat:
     async def _open(self, session_id: str | None, *, or_new: bool = False) -> Session:
         """Open a session; show its agent and the last two messages of its history."""
         session = await self._host.open(session_id, or_new=or_new)
-        self._screen.session(session)
+        self._screen.write_session(session)
         info = session.agent_info
         who = self._spec.name if info is None else f"{info.name} {info.version}"
         if info is not None and info.title and info.title != info.name:
@@ -183,7 +183,7 @@ class _Chat:
                 text = messages.pop()[1] + text
             messages.append((prefix, text))
         for prefix, text in messages[-2:]:
-            self._screen.line(Line(shortened(text.strip(), REPLAYED), prefix, "dim"))
+            self._screen.write_line(Line(shortened(text.strip(), REPLAYED), prefix, "dim"))
         session.listen(self._keep_update)
         return session
 
@@ -201,7 +201,7 @@ class _Chat:
                 if update.title in self._shown_notices:
                     continue  # Codex sends some notices to each session
                 self._shown_notices.add(update.title)
-            self._screen.update(update, calls={})
+            self._screen.write_update(update, calls={})
 
     async def _list_sessions(self) -> list[SessionInfo]:
         with self._screen.working(f"starting {visible(self._spec.name)}"):
@@ -218,7 +218,7 @@ class _Chat:
             return sessions[0].session_id
         for number, info in enumerate(sessions, 1):
             self._screen.say(_session_line(info, sys.stderr, f"{number:3}) "))
-        number = await self._input.number("Which one? [1] ", len(sessions))
+        number = await self._input.read_number("Which one? [1] ", len(sessions))
         self._host.handle_signals()  # as in `converse`
         return sessions[number - 1].session_id
 
@@ -395,7 +395,7 @@ class ChatInput:
         rows = app.output.get_size().rows
         self._session.reserve_space_for_menu = min(MENU_ROWS, rows)
 
-    async def line(self, session: Session) -> str:
+    async def read_line(self, session: Session) -> str:
         """Read a line as soon as no question is open. Raises Leave after Ctrl-D or two Ctrl-C."""
         warned = False
         await self._screen.no_question.wait()
@@ -411,7 +411,7 @@ class ChatInput:
                     warned = True
                     self._screen.write_now("[Ctrl-C again leaves]\n")
 
-    async def number(self, question: str, most: int) -> int:
+    async def read_number(self, question: str, most: int) -> int:
         """Ask for a number from 1 to ``most``; Enter is 1. Raises Leave."""
         asking: PromptSession[str] = PromptSession(output=_output(), enable_suspend=True)
         with self._screen.holding_back():

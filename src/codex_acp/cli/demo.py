@@ -402,10 +402,10 @@ class _Screen(TextOutput):
         self.question += text
         super().write_now(text)
 
-    def update(self, update: Update, calls: Mapping[str, ToolCall]) -> None:
+    def write_update(self, update: Update, calls: Mapping[str, ToolCall]) -> None:
         """Show an update; with ``wire`` no text of the agent, which is in the shown lines."""
         if not (self._wire and isinstance(update, AgentMessageChunkSessionUpdate)):
-            super().update(update, calls)
+            super().write_update(update, calls)
 
     def wire(self, arrow: str, line: bytes) -> None:
         text = visible(line.decode(errors="backslashreplace"))
@@ -424,7 +424,7 @@ class _Typist(LineReader):
         self._screen = screen
         self._answers = deque(ANSWERS)
 
-    async def line(self) -> str | None:
+    async def read_line(self) -> str | None:
         await asyncio.sleep(PACE if self._screen.watched else 0)
         if self._screen.question.endswith(GOES_ON):  # a long question: Enter shows its next page
             typed = ""

@@ -156,19 +156,21 @@ class Host:
                 self._prompt = prompt
                 try:
                     async for update in prompt:
-                        output.update(update, prompt.tool_calls)
+                        output.write_update(update, prompt.tool_calls)
                         await self._screen.until_room()
                     result = await prompt.result()
                 finally:
                     self._prompt = None
-        output.result(result)
+        output.write_result(result)
         return result
 
     def show_error(self, error: Exception) -> None:
         if self._json_output is not None:
-            self._json_output.error(error)
+            self._json_output.write_error(error)
         else:
-            self._screen.error(describe_error(error, self._agent_name, ours=self._options.is_ours))
+            self._screen.write_error(
+                describe_error(error, self._agent_name, ours=self._options.is_ours)
+            )
 
     async def _open(self, session_id: str | None, *, or_new: bool) -> Session:
         with self._screen.working(f"starting {visible(self._spec.name)}"):
@@ -216,7 +218,7 @@ class Host:
             by = f"--allow {permission.kind}" if allowed else None
             option_id = None if option is None else option.option_id
             if self._json_output is not None:
-                self._json_output.permission(permission, option_id, by)
+                self._json_output.write_permission(permission, option_id, by)
             elif self._questions is None or allowed:
                 title = visible(permission.tool_call.title or call_id)
                 chosen = "rejected, since nobody can be asked"
@@ -286,7 +288,7 @@ def run(parsed: Namespace) -> int:
 
         async def converse() -> int:
             async with await host.open(options.session) as session:
-                (json_output or screen).session(session)
+                (json_output or screen).write_session(session)
                 code = EXIT_CODES[(await host.send(session, text)).stop_reason]
             return EXIT_NOBODY_ASKED if code == 0 and host.refused else code
 

@@ -292,7 +292,7 @@ class Questions:
             raise Redraw
         self._reader.discard_typed()
         self._screen.write_now(self._screen.frame.prompt(prompt))
-        answer = await self._reader.line()
+        answer = await self._reader.read_line()
         if answer is None:  # Ctrl-D does not end the row
             self._screen.write_now("\n")
         return answer

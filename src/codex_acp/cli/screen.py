@@ -297,18 +297,18 @@ class TextOutput:
             with self._lock:
                 self._live.stop()
 
-    def session(self, session: Session) -> None:
+    def write_session(self, session: Session) -> None:
         """Say why a new session was opened in place of an earlier one."""
         if session.opened.reason is not None:
             self.note(f"a new session, since {visible(session.opened.reason)}")
 
-    def update(self, update: Update, calls: Mapping[str, ToolCall]) -> None:
+    def write_update(self, update: Update, calls: Mapping[str, ToolCall]) -> None:
         """Show the parts of an update that a person wants to see."""
         if isinstance(update, types.AgentMessageChunkSessionUpdate):
             self._write_message(update)
         elif isinstance(update, types.AgentThoughtChunkSessionUpdate):
             if self.verbose and isinstance(update.content, types.TextContentBlock):
-                self.line(Line(update.content.text.strip(), "  ", "dim"))
+                self.write_line(Line(update.content.text.strip(), "  ", "dim"))
         elif isinstance(update, types.ToolCallSessionUpdate | types.ToolCallUpdateSessionUpdate):
             self._show_call(calls[update.tool_call_id])
         elif isinstance(update, types.PlanSessionUpdate):
@@ -330,12 +330,12 @@ class TextOutput:
         """Mark a tool call as rejected: its outcome is not shown."""
         self._rejected.add(call_id)
 
-    def result(self, result: PromptResult) -> None:
+    def write_result(self, result: PromptResult) -> None:
         """Show what still runs, the changed files, and a stop reason that is not ``end_turn``."""
         self._end_text()
         running = list(self._running.values())
         for call in running[:MOST_RUNNING]:
-            self.line(Line(f"{title_of(call)} (has not ended)", "> "))
+            self.write_line(Line(f"{title_of(call)} (has not ended)", "> "))
         if len(running) > MOST_RUNNING:
             self.note(f"and {len(running) - MOST_RUNNING} more that have not ended")
         self._running.clear()
@@ -345,11 +345,11 @@ class TextOutput:
             self.note(f"{files} changed:", "bold")
         for path, added, removed, change in changed:
             more = f" ({change})" if change else ""
-            self.line(Line(f"{path} +{added} -{removed}{more}", "  "))
+            self.write_line(Line(f"{path} +{added} -{removed}{more}", "  "))
         if result.stop_reason != "end_turn":
             self.note(f"the agent stopped: {visible(result.stop_reason)}", "yellow")
 
-    def error(self, sentence: str) -> None:
+    def write_error(self, sentence: str) -> None:
         self._end_text()
         shown = f"error: {visible(sentence, multiline=True)}"
         rows = [row for line in shown.split("\n") for row in rows_of(line, self._err)]
@@ -371,7 +371,7 @@ class TextOutput:
         for row in rows:
             self.say(row)
 
-    def line(self, line: Line, mark_style: Style = "") -> None:
+    def write_line(self, line: Line, mark_style: Style = "") -> None:
         """Write an agent's text, broken between words for a terminal."""
         mark = line.prefix.rstrip(" ")
         prefix = self._styled(mark, mark_style) + line.prefix[len(mark) :]
@@ -463,7 +463,7 @@ class TextOutput:
                 if self._has_live:
                     self._end_text()
                 else:
-                    self.line(Line(title_of(call), "> "))
+                    self.write_line(Line(title_of(call), "> "))
             self._running[call_id] = call
             return
         self._running.pop(call_id, None)
@@ -488,11 +488,11 @@ class TextOutput:
             title += f" (exit code {code})"
         elif cancelled and call.status == "failed":
             title += " (cancelled)"
-        self.line(Line(title, f"{mark} "), style)
+        self.write_line(Line(title, f"{mark} "), style)
         if was_rejected:
             return
         for line in describe_outcome(call, verbose=self.verbose):
-            self.line(line)
+            self.write_line(line)
 
     def _live_text(self) -> str | None:
         """Return the text of the live line; None while a question or a line of text is open."""
@@ -550,7 +550,7 @@ class JsonOutput:
         self._out = out
         self._session_id: str | None = None
 
-    def session(self, session: Session) -> None:
+    def write_session(self, session: Session) -> None:
         self._session_id = session.session_id
         self._line(
             "session", sessionId=session.session_id, agent=session.agent,
@@ -558,23 +558,25 @@ class JsonOutput:
             reason=session.opened.reason,
         )  # fmt: skip
 
-    def update(self, update: Update, calls: Mapping[str, ToolCall]) -> None:
+    def write_update(self, update: Update, calls: Mapping[str, ToolCall]) -> None:
         del calls
         self._line("update", sessionId=self._session_id, update=update)
 
-    def permission(self, permission: Permission, chosen: str | None, policy: str | None) -> None:
+    def write_permission(
+        self, permission: Permission, chosen: str | None, policy: str | None
+    ) -> None:
         """Write the answer to a permission request; ``policy`` None: nobody could be asked."""
         self._line(
             "permission", sessionId=permission.session_id, request=permission.request,
             optionId=chosen, by="nobody" if policy is None else "policy", policy=policy,
         )  # fmt: skip
 
-    def result(self, result: PromptResult) -> None:
+    def write_result(self, result: PromptResult) -> None:
         self._line(
             "result", sessionId=self._session_id, stopReason=result.stop_reason, text=result.text
         )
 
-    def error(self, error: Exception) -> None:
+    def write_error(self, error: Exception) -> None:
         detail: dict[str, object] = {"class": type(error).__name__, "message": str(error)}
         cause = error.__cause__ if isinstance(error, AgentStartError) else error
         if isinstance(cause, ErrorReply):

@@ -50,7 +50,7 @@ class LineReader:
         self._changed = False
         """Whether the window has a new size, or the program was continued."""
 
-    async def line(self) -> str | None:
+    async def read_line(self) -> str | None:
         """Read the next line; None for Ctrl-D. Several lines that are pasted at once are returned
         as one text. Raises Redraw."""
         loop = asyncio.get_running_loop()
@@ -86,7 +86,7 @@ class LineReader:
 
     @contextmanager
     def noticing_changes(self) -> Iterator[None]:
-        """Within the block, a change ends `line` (by Redraw) and `until_changed`."""
+        """Within the block, a change ends `read_line` (by Redraw) and `until_changed`."""
         loop = asyncio.get_running_loop()
         numbers: tuple[signal.Signals, ...] = (signal.SIGWINCH, signal.SIGCONT)
         try:
