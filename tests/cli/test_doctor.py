@@ -280,7 +280,7 @@ def test_a_disk_that_has_stopped_is_given_up(
     look: Callable[..., dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(doctor, "CHECK_SECONDS", 0.2)
-    monkeypatch.setattr(doctor, "look_at_home", lambda: time.sleep(5))
+    monkeypatch.setattr(doctor, "check_home", lambda: time.sleep(5))
     level, text = about(look("--codex", "/none"), "codex_home")
     assert (level, text) == ("problem", "Codex's home gave no answer for 0.2 s")
 

@@ -89,7 +89,7 @@ async def test_a_machine_without_loopback_is_called_so_at_once(
 ) -> None:
     monkeypatch.setattr(doctor_checks, "has_loopback", lambda: False)
     monkeypatch.setattr(demo, "has_loopback", lambda: False)
-    finding = await doctor_checks.look_at_turn("codex", Deadline(1))
+    finding = await doctor_checks.check_turn("codex", Deadline(1))
     assert (finding.level, finding.text) == ("problem", doctor_checks.NO_LOOPBACK)
     assert demo.demo_agent(None) == 1
     assert doctor_checks.HOW_TO_ENABLE_LOOPBACK in capsys.readouterr().err

@@ -25,14 +25,14 @@ from codex_acp.cli.doctor_checks import (
     HomeCopy,
     TooSlow,
     as_json,
+    check_codex,
+    check_home,
+    check_python,
+    check_syntax,
+    check_turn,
     codex_findings,
     collect_answers,
     login_findings,
-    look_at_codex,
-    look_at_home,
-    look_at_python,
-    look_at_syntax,
-    look_at_turn,
     problem,
     run_program,
     safe_line,
@@ -96,14 +96,14 @@ class _Checks:
         """Path of the Codex binary; None if no binary can be used."""
         self.home = Home(None, None, readable=False, broken=True)
 
-    def run(self, check: str, look: Callable[[], Iterable[Finding]]) -> Iterator[Finding]:
-        """Yield the findings of ``look``, or one finding if it raises or no time is left."""
+    def run(self, check: str, find: Callable[[], Iterable[Finding]]) -> Iterator[Finding]:
+        """Yield the findings of ``find``, or one finding if it raises or no time is left."""
         if not self.deadline.at_most(1):
             text = f"it was not looked at: all checks together have {self.deadline.seconds:g} s"
             yield warning(check, text, "mend what is above first")
             return
         try:
-            yield from look()
+            yield from find()
         except Exception as error:  # noqa: BLE001 - the report shows any error
             text = f"looking failed: {type(error).__name__}: {error}"
             yield problem(check, text, "see the other lines; if they are all well, report this one")
@@ -112,37 +112,37 @@ class _Checks:
 def _findings(options: Namespace) -> Iterator[Finding]:
     """Run the checks; yield their findings in the report's order."""
     checks = _Checks(Deadline(WHOLE_SECONDS + (TURN_SECONDS if options.turn else 0)))
-    yield from checks.run("python", look_at_python)
-    yield from checks.run("command", _look_at_command)
+    yield from checks.run("python", check_python)
+    yield from checks.run("command", _check_command)
     try:
         tempfile.TemporaryFile().close()
     except OSError as error:
         text = f"no temporary file can be made: {error.strerror or error}"
         yield problem("temporary", text, "make room, or set TMPDIR to a directory of yours")
     else:
-        yield from checks.run("codex", lambda: _look_at_codex(options.codex, checks))
-    yield from checks.run("codex_home", lambda: _look_at_home(checks))
-    yield from checks.run("sessions", lambda: _look_at_open_sessions(checks))
+        yield from checks.run("codex", lambda: _run_codex_check(options.codex, checks))
+    yield from checks.run("codex_home", lambda: _run_home_check(checks))
+    yield from checks.run("sessions", lambda: _run_sessions_check(checks))
     codex = checks.codex
     if codex is None:
-        yield from look_at_syntax(checks.home.config)
+        yield from check_syntax(checks.home.config)
         text = "configuration, login, sandbox and MCP servers were not looked at"
         yield warning("start", text, "mend what is above first")
         return
     yield from checks.run("start", lambda: _ask_codex(codex, checks))
     if options.turn:
-        yield from checks.run("turn", lambda: [asyncio.run(look_at_turn(codex, checks.deadline))])
+        yield from checks.run("turn", lambda: [asyncio.run(check_turn(codex, checks.deadline))])
 
 
-def _look_at_codex(named: str | None, checks: _Checks) -> Iterator[Finding]:
-    finding, checks.codex = look_at_codex(named, checks.deadline)
+def _run_codex_check(named: str | None, checks: _Checks) -> Iterator[Finding]:
+    finding, checks.codex = check_codex(named, checks.deadline)
     yield finding
 
 
-def _look_at_home(checks: _Checks) -> Iterator[Finding]:
+def _run_home_check(checks: _Checks) -> Iterator[Finding]:
     seconds = checks.deadline.at_most(CHECK_SECONDS)
     try:
-        findings, checks.home = within(seconds, look_at_home)
+        findings, checks.home = within(seconds, check_home)
     except TooSlow:
         text = f"Codex's home gave no answer for {seconds:.3g} s"
         yield problem("codex_home", text, "see whether its disk is there, or set CODEX_HOME")
@@ -150,7 +150,7 @@ def _look_at_home(checks: _Checks) -> Iterator[Finding]:
         yield from findings
 
 
-def _look_at_open_sessions(checks: _Checks) -> Iterator[Finding]:
+def _run_sessions_check(checks: _Checks) -> Iterator[Finding]:
     """Yield a finding for each open session: only the process that it names can write it."""
     home = checks.home.path
     if home is None or not checks.home.readable:
@@ -180,13 +180,13 @@ def _ask_codex(codex: str, checks: _Checks) -> Iterator[Finding]:
             text = f"the files of Codex's home could not be read within {seconds:.3g} s"
             yield problem("config", text, "see whether their disk is there, or set CODEX_HOME")
             return
-        login = _look_at_login(codex, home, copy, deadline)
+        login = _run_login_check(codex, home, copy, deadline)
         answers = asyncio.run(collect_answers(codex, copy, deadline))
         for finding in codex_findings(answers, values, os.environ, login):
             yield finding._replace(text=copy.with_real_paths(finding.text))
 
 
-def _look_at_login(codex: str, home: Home, copy: HomeCopy, deadline: Deadline) -> list[Finding]:
+def _run_login_check(codex: str, home: Home, copy: HomeCopy, deadline: Deadline) -> list[Finding]:
     """Have Codex check a copy of the login, without a network: Codex must not renew the copy."""
     if home.broken:
         text = "it was not looked at: Codex's home cannot be used"
@@ -218,7 +218,7 @@ def _look_at_login(codex: str, home: Home, copy: HomeCopy, deadline: Deadline) -
     return login_findings(status, output, store)
 
 
-def _look_at_command() -> Iterator[Finding]:
+def _check_command() -> Iterator[Finding]:
     found = shutil.which(PROGRAM)
     if found is not None:
         yield Finding("command", "ok", f"{PROGRAM} is found at {found}")

@@ -208,7 +208,7 @@ class Home(NamedTuple):
     """Whether Codex cannot use the directory; one that does not exist yet is not broken."""
 
 
-def look_at_python() -> Iterator[Finding]:
+def check_python() -> Iterator[Finding]:
     """Check the interpreter and the packages."""
     yield Finding("python", "ok", f"Python {platform.python_version()} at {sys.executable}")
     acp = f"{ACP_PACKAGE.removeprefix('npm:')} {ACP_VERSION}"
@@ -223,7 +223,7 @@ def look_at_python() -> Iterator[Finding]:
         )  # fmt: skip
 
 
-def look_at_codex(codex: str | None, deadline: Deadline) -> tuple[Finding, str | None]:
+def check_codex(codex: str | None, deadline: Deadline) -> tuple[Finding, str | None]:
     """Check the binary and its version; also return the path of a binary that can be used."""
     try:
         binary = find_codex(codex)
@@ -256,7 +256,7 @@ def look_at_codex(codex: str | None, deadline: Deadline) -> tuple[Finding, str |
     return Finding("codex", "ok", text), binary.path
 
 
-def look_at_home() -> tuple[list[Finding], Home]:
+def check_home() -> tuple[list[Finding], Home]:
     """Check ``CODEX_HOME``, its configuration and the file of its login."""
     variable = os.environ.get("CODEX_HOME")
     try:
@@ -265,13 +265,13 @@ def look_at_home() -> tuple[list[Finding], Home]:
         advice = "set HOME, or CODEX_HOME to a directory"
         finding = problem("codex_home", "this user has no home directory", advice)
         return [finding], Home(None, None, readable=False, broken=True)
-    finding = _look_at_folder(path, variable is not None)
+    finding = _check_folder(path, variable is not None)
     broken = finding.level == "problem"
     readable = os.access(path, os.R_OK | os.X_OK) and path.is_dir()
     findings = [finding]
     content = None
     if readable:
-        finding, content = _look_at_config(path / "config.toml")
+        finding, content = _check_config(path / "config.toml")
         findings.append(finding)
         login = path / "auth.json"
         with suppress(OSError):  # no such file, or the check of the login reports the error
@@ -282,7 +282,7 @@ def look_at_home() -> tuple[list[Finding], Home]:
     return findings, Home(path, content, readable, broken)
 
 
-def _look_at_folder(path: Path, named_by_variable: bool) -> Finding:
+def _check_folder(path: Path, named_by_variable: bool) -> Finding:
     check, name = "codex_home", "CODEX_HOME"
     try:
         found = path.stat()
@@ -318,7 +318,7 @@ def _look_at_folder(path: Path, named_by_variable: bool) -> Finding:
     return Finding(check, "ok", f"{path} can be read and written; it is {owner}'s")
 
 
-def _look_at_config(path: Path) -> tuple[Finding, bytes | None]:
+def _check_config(path: Path) -> tuple[Finding, bytes | None]:
     check = "config"
     try:
         content = read_regular(path, MAX_CONFIG)
@@ -330,7 +330,7 @@ def _look_at_config(path: Path) -> tuple[Finding, bytes | None]:
     return Finding(check, "ok", f"{path} can be read ({len(content)} bytes)"), content
 
 
-def look_at_syntax(content: bytes | None) -> Iterator[Finding]:
+def check_syntax(content: bytes | None) -> Iterator[Finding]:
     """Check that the configuration is TOML. Codex itself checks more, if it can be run."""
     try:
         tomllib.loads((content or b"").decode())
@@ -810,7 +810,7 @@ def has_loopback() -> bool:
         return False
 
 
-async def look_at_turn(codex: str, deadline: Deadline) -> Finding:
+async def check_turn(codex: str, deadline: Deadline) -> Finding:
     """Send one prompt, for which Codex runs ``ls`` in its sandbox, and check the results."""
     if not has_loopback():
         return problem("turn", NO_LOOPBACK, HOW_TO_ENABLE_LOOPBACK)

@@ -558,8 +558,7 @@ class JsonOutput:
             reason=session.opened.reason,
         )  # fmt: skip
 
-    def write_update(self, update: Update, calls: Mapping[str, ToolCall]) -> None:
-        del calls
+    def write_update(self, update: Update, _calls: Mapping[str, ToolCall]) -> None:
         self._line("update", sessionId=self._session_id, update=update)
 
     def write_permission(

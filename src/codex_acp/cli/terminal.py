@@ -341,8 +341,8 @@ TICK_SECONDS: Final = 0.5
 """Time between two drawings of the line."""
 ERASED: Final = "\r\x1b[2K"
 """Control sequence that erases the line."""
-FRAMES: Final = "-\\|/"
-"""Pictures of the spinner."""
+SPINNER: Final = "-\\|/"
+"""Characters that the line begins with, in turn."""
 
 
 class LiveLine:
@@ -395,7 +395,7 @@ class LiveLine:
             self._words, self._since = words, time.monotonic()
         self._ticks += 1
         seconds = int(time.monotonic() - self._since)
-        shown = f"{FRAMES[self._ticks % len(FRAMES)]} {words}"
+        shown = f"{SPINNER[self._ticks % len(SPINNER)]} {words}"
         took = f" {seconds}s" if seconds else ""
         room = max(1, size_of(self._stream).columns - 1 - len(took))
         style: Style = "dim" if wants_colours(self._stream) else ""
