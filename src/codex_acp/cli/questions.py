@@ -61,6 +61,7 @@ KIND_WORDS: Final = {
     "reject_once": "reject",
     "reject_always": "reject always",
 }
+"""Kind of an option → the words for a person."""
 REJECTING: Final = ("reject_once", "reject_always")
 """Kinds of options that reject."""
 
