@@ -160,7 +160,7 @@ class CodexAgent:
     # Sessions.
 
     async def new_session(self, request: NewSession, client: SessionClient | None = None) -> Json:
-        """Open a new session (``session/new``); ``client``: the session's own, over the network.
+        """Open a new session (``session/new``) for ``client``; None: for the client of this agent.
         Raises RpcError: -32602, -32000, -32603."""
         return await self.start(await self.methods.setup(request, client))
 
@@ -185,8 +185,8 @@ class CodexAgent:
         if self.ahead is not None:
             self.ahead.start_within(0)  # the history needs the modules, too
         opened = await self.methods.reopen(request, "load", client)
-        answer = self._note_opened(opened._replace(notices=()))  # they are sent before the answer
-        self._send_notices(opened)
+        answer = self._note_opened(opened._replace(notices=()))
+        self._send_notices(opened)  # before the answer
         if self._services is not None:
             await self._services.send_commands(opened.session_id)
         return answer
@@ -252,10 +252,10 @@ class CodexAgent:
     # After the answer.
 
     def _note_opened(self, opened: OpeningResult) -> Json:
-        """Note that a session is open; schedule the steps after the answer, and return it."""
+        """Note that a session is open; schedule the steps after the answer; return the answer."""
         self.sessions.transcript.opened(opened.session_id, opened.how)
         loop = asyncio.get_running_loop()
-        loop.call_later(LOAD_AFTER_SECONDS, self.spawn, self._listen)
+        loop.call_later(LOAD_AFTER_SECONDS, self.spawn, self._listen_for_peers)
         after_answer = partial(self._after_answer, opened)
         if self.ahead is None:
             loop.call_later(LOAD_AFTER_SECONDS, after_answer)
@@ -300,7 +300,7 @@ class CodexAgent:
         if when_loaded is not None:
             when_loaded()
 
-    async def _listen(self) -> None:
+    async def _listen_for_peers(self) -> None:
         """Let other processes ask for sessions, unless the client is gone."""
         if not self._client_left:
             await self._hand_over.peers.listen(await self._opener.codex())
@@ -318,8 +318,10 @@ class CodexAgent:
             from codex_acp.adapter.sessions.session_services import SessionServices
 
             log_out = lambda: self.logins.log_out()  # noqa: E731, PLW0108 - loads `logins`
-            live, config = self.preconditions.ensure_live, self.config
-            self._services = SessionServices(self.sessions, config, self.spawn, live, log_out)
+            ensure_live = self.preconditions.ensure_live
+            self._services = SessionServices(
+                self.sessions, self.config, self.spawn, ensure_live, log_out
+            )
         self._services.add(session, opened)
 
     # Prompts.

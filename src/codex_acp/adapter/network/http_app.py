@@ -112,7 +112,7 @@ class Exchange:
         self._headers = scope["headers"]
         self._receive = receive
         self._send = send
-        self._complete = False
+        self._body_complete = False
         self.more_headers: Sequence[tuple[str, str]] = ()
         """Headers that every response gets."""
 
@@ -132,7 +132,7 @@ class Exchange:
         parts: list[bytes] = []
         try:
             async with asyncio.timeout_at(deadline) as limit:
-                while not self._complete:
+                while not self._body_complete:
                     part = await self._next_part()
                     if part:
                         count_bytes(len(part))
@@ -147,7 +147,7 @@ class Exchange:
         """Read the rest of the body, at most ``most`` bytes and for `DISCARD_SECONDS`."""
         try:
             async with asyncio.timeout(DISCARD_SECONDS):
-                while not self._complete and most > 0:
+                while not self._body_complete and most > 0:
                     most -= len(await self._next_part())
         except (TimeoutError, ConnectionError):
             return
@@ -165,7 +165,7 @@ class Exchange:
         message = await self._receive()
         if message["type"] == "http.disconnect":
             raise ConnectionResetError("the client is gone")
-        self._complete = not message.get("more_body", False)
+        self._body_complete = not message.get("more_body", False)
         part: bytes = message.get("body", b"")
         return part
 

@@ -235,7 +235,7 @@ class AcceptedHttpLink:
 
         async def wait_for_readers() -> None:
             with suppress(TimeoutError):
-                async with asyncio.timeout(2 * CLOSE_SECONDS):
+                async with asyncio.timeout(2 * CLOSE_SECONDS):  # `end` aborts readers before that
                     while any(stream.has_reader for stream in self._streams.values()):
                         self._reader_left.clear()
                         await self._reader_left.wait()

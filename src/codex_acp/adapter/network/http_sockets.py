@@ -55,7 +55,7 @@ class HttpSocket:
         sock = transport.get_extra_info("socket")
         if sock is not None and hasattr(socket, "TCP_USER_TIMEOUT"):
             # A dead peer does not acknowledge pings: the kernel ends the connection after two.
-            milliseconds = int(2000 * access.limits.ping_seconds)
+            milliseconds = int(2 * 1000 * access.limits.ping_seconds)
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, milliseconds)
         self.peer: str = peer_name(transport.get_extra_info("peername"))
         """Address and port of the client, for the log."""
