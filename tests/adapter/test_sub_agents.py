@@ -126,6 +126,7 @@ async def test_the_end_of_a_turn_is_told_that_began_before_its_thread_was_named(
         SessionState(ClientFeatures(subagents=True)),
         follow_named=lambda *_: None,
         on_turn_end=lambda: None,
+        on_activity=lambda: None,
     )
     shown.turn_ended(Turn.model_validate(turn_object("turn", "completed")))
     told = [cast("StateChanged", e).state for session, e in outflow.sent if session == "child"]

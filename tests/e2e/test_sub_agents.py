@@ -155,6 +155,24 @@ def test_3_9_a_sub_agents_form_stays_open_when_its_session_is_loaded(tmp_path: P
         assert "elicitation/create" not in again
 
 
+def test_a_sub_agent_that_asks_is_in_the_background_of_its_idle_session() -> None:
+    with SubAgentBench(SCENES, 2) as bench:
+        bench.prompt(LEFT)
+        asked = bench.adapter.wait_for(lambda m: m.get("method") == "session/request_permission")
+        ((child, about),) = bench.children().items()
+        assert about["state"] == {"state": "requires_action"}
+        background = [{"type": "subagent", "sessionId": child}]
+        is_idle = {"state": "idle", "background": background}.items()
+        bench.wait(bench.session, lambda u: is_idle <= u.items())
+        mark = load(bench)
+        states = [u for u in bench.updates(since=mark) if u["sessionUpdate"] == "state_update"]
+        assert all(is_idle <= state.items() for state in states)
+        assert states
+        bench.adapter.choose(asked, "allow_once")
+        bench.wait(bench.session, lambda u: u.get("background") == [], mark)
+        assert bench.children(since=mark)[child]["state"]["state"] == "idle"
+
+
 def test_what_is_a_sub_agents_cannot_be_used_as_a_session() -> None:
     with SubAgentBench(SCENES, 1, {"subagents": {}}) as bench:
         bench.prompt(GO)

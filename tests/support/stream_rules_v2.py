@@ -36,7 +36,8 @@ class SessionRules:
         self.state: str | None = "idle"
         """None of one that is opened: something may run in it."""
         self._background: set[str] = set()
-        """Terminals that run on while the session is idle, and their tool calls."""
+        """Terminals that run on while the session is idle, and their tool calls; sub-agents that
+        work then, whose questions the session asks."""
         self._calls: dict[str, Json] = {}
         self._terminals: set[str] = set()
         self._messages: set[str] = set()
@@ -63,9 +64,9 @@ class SessionRules:
     def update(self, update: Json) -> None:
         """Take an update."""
         kind = update["sessionUpdate"]
-        shown = {update.get("toolCallId"), update.get("terminalId")}
+        shown = str(update.get("toolCallId") or update.get("terminalId"))
         is_idle = self.state == "idle" and not self._replays
-        if is_idle and kind in _OF_A_TURN and not shown & self._background:
+        if is_idle and kind in _OF_A_TURN and not self._is_background(shown):
             self.problems.append(f"4.2: while the session is idle: {update}")
         match kind:
             case "state_update":
@@ -95,17 +96,26 @@ class SessionRules:
         if self._asked:
             self._asked.remove(self._asked[-1] if call_id is None else call_id)
 
+    def _is_background(self, shown: str) -> bool:
+        """Whether a terminal or a tool call belongs to what works in the background."""
+        sub_agents = tuple(f"codex-acp:agent:{each}:" for each in self._background)
+        return shown in self._background or shown.startswith((*sub_agents, "subagent-"))
+
     def _state(self, update: Json) -> None:
+        for each in update.get("background") or ():
+            self._background.add(each.get("terminalId") or each["sessionId"])
         if update["state"] == "idle":
             left = [i for i, call in self._calls.items() if call.get("status") in _OPEN]
-            self.problems += [f"4.5: {each} is left open" for each in left]
-            self.problems += [f"3.5: somebody is still asked about {each}" for each in self._asked]
+            asked = [each for each in self._asked if not self._is_background(each)]
+            self.problems += [
+                f"4.5: {each} is left open" for each in left if not self._is_background(each)
+            ]
+            self.problems += [f"3.5: somebody is still asked about {each}" for each in asked]
             if self.state not in ("idle", None) and "stopReason" not in update:
                 self.problems.append("4.4: work has ended without a reason")
         if update["state"] == "requires_action" and self.state == "idle" and not self._replays:
             self.problems.append("what does not run requires an action")
         self.state = update["state"]
-        self._background |= {each["terminalId"] for each in update.get("background") or ()}
 
     def _call(self, update: Json) -> None:
         call_id = update["toolCallId"]

@@ -62,7 +62,8 @@ class ShownSubAgent:
     """Shows one sub-agent as a session of its own: the host of its `ShownThread`.
 
     ``state`` is the state of the sub-agent alone. ``follow_named`` is called with each
-    notification, ``on_turn_end`` when a turn has ended."""
+    notification, ``on_turn_end`` when a turn has ended, ``on_activity`` when the activity was sent.
+    """
 
     def __init__(
         self,
@@ -72,11 +73,13 @@ class ShownSubAgent:
         state: SessionState,
         follow_named: FollowNamed,
         on_turn_end: Callable[[], None],
+        on_activity: Callable[[], None],
     ) -> None:
         self._agent = agent
         self._outflow = outflow
         self._follow_named = follow_named
         self._on_turn_end = on_turn_end
+        self._on_activity = on_activity
         self._thread = ShownThread(codex, agent.thread_id, state, self)
         self._activity = SessionActivity(self._send_activity)
 
@@ -104,6 +107,7 @@ class ShownSubAgent:
     def detach(self) -> None:
         """Stop following the thread, and send no more of its events."""
         self._thread.stop_showing()
+        self._activity.send = lambda _: None  # its open questions are settled later
 
     @property
     def activity(self) -> Activity:
@@ -119,6 +123,7 @@ class ShownSubAgent:
         self._send_to_parent(
             SubAgentChanged(self._agent.thread_id, state=activity, stoppable=stoppable)
         )
+        self._on_activity()
 
     def _end_turn(self, end: PromptEnd, turn_id: str | None = None) -> None:
         self._agent.end_turn(turn_id)

@@ -58,6 +58,8 @@ class SubAgents:
         self._may_change_call = may_change_call
         self._may_be_below = may_be_below
         self._on_found = on_found
+        self.on_activity: Callable[[], None] = lambda: None
+        """Called when a change of a sub-agent's own session was sent; set by `Session`."""
         self._take_held = take_held
         self._sinks: dict[str, ShownSubAgent | NotedSubAgent] = {}
         self._outlets: dict[str, NotesOutlet] = {}
@@ -81,6 +83,19 @@ class SubAgents:
 
     def state(self, thread_id: str) -> StateChanged:
         return StateChanged(self._sinks[thread_id].activity)
+
+    @property
+    def working(self) -> list[str]:
+        """Return the ids of the sub-agents right below the session that work, if they are sessions
+        to the client."""
+        if not self._state.features.subagents:
+            return []
+        agents = self._state.sub_agents
+        return [
+            thread_id
+            for thread_id, sink in self._sinks.items()
+            if agents[thread_id].parent_id == self._session_id and sink.activity != "idle"
+        ]
 
     def forget(self, thread_id: str) -> None:
         """Forget a thread, because it is opened as a session of its own."""
@@ -184,7 +199,15 @@ class SubAgents:
         codex, follow_named, wake = self._codex, self.follow_named, self._wake
         sink: ShownSubAgent | NotedSubAgent
         if above.features.subagents:
-            sink = ShownSubAgent(agent, codex, self._outflow, state, follow_named, wake)
+            sink = ShownSubAgent(
+                agent,
+                codex,
+                self._outflow,
+                state,
+                follow_named,
+                wake,
+                lambda: self.on_activity(),  # noqa: PLW0108 - set later
+            )
         else:
             sink = NotedSubAgent(agent, codex, self._outlet(agent), state, follow_named, wake)
         self._sinks[agent.thread_id] = sink

@@ -292,6 +292,8 @@ class StateChanged:
     """How the prompts ended, if this change ends them."""
     background: Sequence[str] | None = None
     """Ids of terminals whose commands run on in the background; None: not given."""
+    sub_agents: Sequence[str] = ()
+    """Ids of the sub-agents that work, which belong to ``background``."""
     usage: Mapping[str, JsonValue] | None = None
     """Tokens that the ended prompts used, as ``Usage`` of ACP's unstable schema."""
 

@@ -78,7 +78,10 @@ def state_of(event: events.StateChanged) -> dict[str, Any]:
     if event.usage is not None:
         state["_meta"] = {META_KEY: {"usage": event.usage}}
     if event.background is not None:
-        state["background"] = [{"type": "terminal", "terminalId": t} for t in event.background]
+        state["background"] = [
+            *({"type": "terminal", "terminalId": each} for each in event.background),
+            *({"type": "subagent", "sessionId": each} for each in event.sub_agents),
+        ]
     return state
 
 

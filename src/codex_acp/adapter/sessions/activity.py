@@ -16,7 +16,7 @@ class SessionActivity:
     its machine. ``send`` is called with each change."""
 
     def __init__(self, send: Callable[[StateChanged], None]) -> None:
-        self._send = send
+        self.send = send
         self._works = False
         self._questions = 0
         self._sent: Activity = "idle"
@@ -38,7 +38,7 @@ class SessionActivity:
         if self._works:
             self._works = False
             self._sent = "idle"
-            self._send(StateChanged("idle", end))
+            self.send(StateChanged("idle", end))
 
     @contextmanager
     def waiting(self) -> Iterator[None]:
@@ -64,4 +64,4 @@ class SessionActivity:
     def _send_if_changed(self) -> None:
         if self.now != self._sent:
             self._sent = self.now
-            self._send(StateChanged(self._sent))
+            self.send(StateChanged(self._sent))

@@ -11,6 +11,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, assert_never
 from uuid import uuid4
 
+from codex_acp._record import replace
 from codex_acp.adapter.command_results import MessageCommand, TextCommand, TurnCommand
 from codex_acp.adapter.prompts.plan_review import CARRY_OUT_PLAN, PlanMode, PlanQuestion
 from codex_acp.adapter.prompts.turn_calls import TurnCalls
@@ -110,6 +111,7 @@ class Session:
         """Token usage of the thread before the running turn."""
         self._turn_calls = TurnCalls(codex, session_id)
         self.driver: SessionDriver = SessionDriver(self._turn_calls, self, spawn)
+        self.sub_agents.on_activity = self._sub_agents_changed
         self.plan_mode: PlanMode
         """Set together with `commands`."""
         self._plan: PlanQuestion | None = None
@@ -308,8 +310,12 @@ class Session:
 
     @property
     def state_event(self) -> StateChanged:
-        """Return an event with the session's activity and background commands."""
-        return StateChanged(self.driver.machine.activity, background=list(self._state.background))
+        """Return an event with the session's activity and what works in its background."""
+        return StateChanged(
+            self.driver.machine.activity,
+            background=list(self._state.background),
+            sub_agents=self.sub_agents.working,
+        )
 
     def send_state(self) -> None:
         """Send `state_event`, even if nothing changed."""
@@ -319,10 +325,14 @@ class Session:
         self, now: Activity, end: PromptEnd | None, usage: dict[str, JsonValue] | None
     ) -> None:
         """Send the activity of the session; ``end``: how the work ended, if it is idle."""
-        background = list(self._state.background)
-        self._outflow.send(self.id, StateChanged(now, end, usage=usage, background=background))
+        self._outflow.send(self.id, replace(self.state_event, state=now, end=end, usage=usage))
         if now == "idle":
             self._outflow.flush()
+
+    def _sub_agents_changed(self) -> None:
+        """Send the state with the sub-agents that work; while a turn runs, its changes have it."""
+        if self.driver.machine.activity == "idle":
+            self.send_state()
 
     def end_turn(self, effect: ev.EndTurn) -> dict[str, JsonValue] | None:
         """End the turn's tool calls, send the message of its end, and return the tokens it used."""
