@@ -269,34 +269,15 @@ class Due:
 
 
 ClientEvent: TypeAlias = (
-    Prompted
-    | Prepared
-    | AskedEarly
-    | AnsweredLocally
-    | Asked
-    | Settled
-    | PlanAnswered
-    | PlanTaken
-    | PlanFailed
-    | Withdrawn
-    | GivenUp
-    | Cancelled
-    | RightsChanged
-    | Reopened
-)
+    Prompted | Prepared | AskedEarly | AnsweredLocally | Asked | Settled | PlanAnswered | PlanTaken
+    | PlanFailed | Withdrawn | GivenUp | Cancelled | RightsChanged | Reopened
+)  # fmt: skip
 """An event of the client and its prompts."""
 
 CodexEvent: TypeAlias = (
-    TurnBegan
-    | MessageRead
-    | CommandBegan
-    | CommandEnded
-    | CompactionBegan
-    | TurnEnded
-    | ThreadStopped
-    | Lost
-    | Moved
-)
+    TurnBegan | MessageRead | CommandBegan | CommandEnded | CompactionBegan | TurnEnded
+    | ThreadStopped | Lost | Moved
+)  # fmt: skip
 """An event that Codex reports."""
 
 ReplyEvent: TypeAlias = Started | Refused | Steered | Interrupted | LookedUp | CommandsStopped

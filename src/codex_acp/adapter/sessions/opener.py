@@ -83,7 +83,7 @@ class Setup(NamedTuple):
     client: SessionClient | None = None
     """The session's own client, if it has one (over the network)."""
     cancels: bool = False
-    """Whether a session of another process may be taken over even if a prompt runs in it there."""
+    """Whether to cancel what runs in the session in another process, and so to take it over."""
 
     @property
     def cwd(self) -> str:
@@ -327,8 +327,8 @@ class SessionOpener:
 
     async def store_unprompted(self, session_id: str, bound: float = STORE_SECONDS) -> None:
         """Have Codex store an open session that was never prompted, within ``bound`` seconds; never
-        fails. To store a thread, Codex runs git in the directory: no effect without the consent to
-        git's programs."""
+        fails. Codex also looks at the directory when it stores a thread: no effect without the
+        consent to git's programs."""
         opened = self._sessions.open_session(session_id)
         if opened is None or opened.prompted or opened.codex.closed:
             return

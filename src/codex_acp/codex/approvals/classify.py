@@ -135,14 +135,9 @@ class Refused(NamedTuple):
 
 
 ApprovalRequest: TypeAlias = (
-    CommandApproval
-    | FileChangeApproval
-    | PermissionsApproval
-    | McpToolApproval
-    | McpToolQuestion
-    | LegacyCommandApproval
-    | LegacyPatchApproval
-)
+    CommandApproval | FileChangeApproval | PermissionsApproval | McpToolApproval | McpToolQuestion
+    | LegacyCommandApproval | LegacyPatchApproval
+)  # fmt: skip
 """Asks whether one pending action may run."""
 
 ElicitationRequest: TypeAlias = McpForm | McpUrl | UserInput

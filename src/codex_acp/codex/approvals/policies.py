@@ -112,7 +112,7 @@ class Deny:
 
     reason: str
     answered: bool = False
-    """Whether someone was asked and said no; any other denial is logged as a warning (1.6)."""
+    """Whether someone said no; any other denial is logged as a warning (contract 1.6)."""
 
 
 Decision: TypeAlias = Allow | Deny

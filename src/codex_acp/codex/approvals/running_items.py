@@ -32,7 +32,7 @@ FOLLOWED: Final = frozenset({
 """The notifications that `Items.apply` uses."""
 
 MAX_PARENT_STEPS: Final = 64
-"""Steps from a sub-agent up to its root thread, at most."""
+"""Bound of the steps from a sub-agent up to its root thread, although parents form no circle."""
 
 MAX_ENDED: Final = 1_000
 """Turns that are remembered after their end or interrupt."""

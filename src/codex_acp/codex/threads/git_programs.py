@@ -187,7 +187,7 @@ class _Reader:
     def _is_repository(self, git_dir: str) -> bool:
         """Return whether this surely is a repository to git, which then looks at none above it."""
         path = os.path.join(git_dir, "HEAD")
-        head = self._read(path, 256, cut=True)  # as many bytes as git reads
+        head = self._read(path, 256, cut=True)  # git reads 255 bytes
         if head is None or not _HEAD.match(head) or os.path.islink(path):
             return False  # git does not read the file behind a linked HEAD, only the link's target
         common = self._common_dir(git_dir)
@@ -243,7 +243,7 @@ class _Reader:
                 continue
             if depth == MAX_INCLUDES:
                 self._note_unreadable(path, f"its includes are more than {MAX_INCLUDES} deep")
-            elif included.startswith(("%(", ":(")):  # %(prefix) and :(optional): git fills them in
+            elif included.startswith(("%(", ":(")):  # %(prefix), :(optional): git interprets them
                 self._note_unreadable(path, f"what it includes depends on git: {included}")
             else:
                 target = os.path.join(os.path.dirname(path), os.path.expanduser(included))

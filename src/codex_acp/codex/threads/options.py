@@ -257,16 +257,10 @@ def _part(part: object) -> UserInput:
     if isinstance(part, str):
         return models.TextUserInput(text=part)
     members = (
-        models.TextUserInput
-        | models.UrlImageUserInput
-        | models.FileIdImageUserInput
-        | models.LocalImageUserInput
-        | models.AudioUserInput
-        | models.FileIdAudioUserInput
-        | models.LocalAudioUserInput
-        | models.SkillUserInput
-        | models.MentionUserInput
-    )
+        models.TextUserInput | models.UrlImageUserInput | models.FileIdImageUserInput
+        | models.LocalImageUserInput | models.AudioUserInput | models.FileIdAudioUserInput
+        | models.LocalAudioUserInput | models.SkillUserInput | models.MentionUserInput
+    )  # fmt: skip
     if isinstance(part, members):
         return part
     message = f"a turn takes texts and members of UserInput, not {part!r}; for an image: image(...)"

@@ -132,9 +132,9 @@ class ThreadServices(NotificationSink):
             if not value_at(params, "willRetry"):
                 self._errors[thread_id] = object_at(params)
         elif method == "turn/completed":
-            turn, last = object_at(params, "turn"), self._errors.pop(thread_id, {})
-            older = last.get("turnId") != turn.get("id") and last.get("error") == turn.get("error")
-            if last and older:
+            turn, last_error = object_at(params, "turn"), self._errors.pop(thread_id, {})
+            is_older = last_error.get("turnId") != turn.get("id")
+            if last_error and is_older and last_error.get("error") == turn.get("error"):
                 self.ended_by_older_error[str(turn.get("id"))] = None
         elif is_unloaded(method, params):
             self._closed[thread_id] = None
@@ -226,10 +226,10 @@ class ThreadServices(NotificationSink):
         git would run in the directory, and ThreadClosed if Codex has closed the thread.
         """
         async with self.hand_over.lock(thread_id):
-            to_reopen = self.hand_over.params_to_reopen(thread_id)
-            if to_reopen is not None:
-                params, settings = to_reopen
-                await self.open("thread/resume", params, (), None, settings or None)
+            known = self.hand_over.handed_over(thread_id)
+            if known is not None:
+                settings = known.settings or None
+                await self.open("thread/resume", known.params, (), None, settings)
         if thread_id in self._closed:
             from codex_acp.codex.threads.results import TurnRecord
             from codex_acp.codex.threads.turn_errors import ThreadClosed
@@ -393,10 +393,10 @@ class HandOver:
         known = self._known.get(thread_id)
         return asyncio.Lock() if known is None else known.lock
 
-    def params_to_reopen(self, thread_id: str) -> tuple[JsonObject, JsonObject] | None:
-        """Return params and settings to open a thread that was handed over; None if it was not."""
+    def handed_over(self, thread_id: str) -> _KnownThread | None:
+        """Return how to open a thread again that was handed over; None if it was not."""
         known = self._known.get(thread_id)
-        return (known.params, known.settings) if known is not None and known.handed_over else None
+        return known if known is not None and known.handed_over else None
 
     def note_turn(self, thread_id: str) -> None:
         """Note that a turn has begun in a thread, so that Codex stores the thread."""

@@ -329,9 +329,9 @@ class OutputType(Generic[T]):
 
 
 def strict_schema(schema: dict[str, Any], name: str) -> dict[str, Any]:
-    """Return a JSON Schema as strict as the Responses API wants it; leaves ``schema`` unchanged.
-    Raises MisuseError if its root is no object, or a part can have any property: a ``dict``, or a
-    model that allows extra fields."""
+    """Return a copy of a JSON Schema that is as strict as the Responses API wants it. Raises
+    MisuseError if the schema's root is no object, or a part of the schema allows any property, as
+    a ``dict`` does, or a model with extra fields."""
     definitions = schema.get("$defs", {})
     converter = _StrictConverter(name, definitions)
     root = dict(schema)
@@ -375,7 +375,7 @@ class _StrictConverter:
         if isinstance(part.get("items"), dict):
             part["items"] = self.convert(part["items"], f"{path}[]")
         if part.get("type") == "object":
-            self._close(part, path)
+            self._close_object(part, path)
         return part
 
     def _inline(self, part: dict[str, Any], path: str) -> dict[str, Any]:
@@ -390,7 +390,7 @@ class _StrictConverter:
         finally:
             self._inlined.pop()
 
-    def _close(self, part: dict[str, Any], path: str) -> None:
+    def _close_object(self, part: dict[str, Any], path: str) -> None:
         if part.get("additionalProperties", False) is not False or "patternProperties" in part:
             raise MisuseError(
                 f"{self._name} cannot be an output type: {path or 'it'} may have any property; "
