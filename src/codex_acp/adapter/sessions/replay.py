@@ -120,14 +120,10 @@ async def add_background_commands(
     for terminal in terminals:
         state = state or SessionState(client.features)
         item = CommandExecutionThreadItem(
-            id=terminal.item_id,
-            command=terminal.command,
-            cwd=terminal.cwd,
-            process_id=terminal.process_id,
-            command_actions=[],
-            status="inProgress",
+            id=terminal.item_id, command=terminal.command, cwd=terminal.cwd,
+            process_id=terminal.process_id, command_actions=[], status="inProgress",
             source="unifiedExecStartup",
-        )
+        )  # fmt: skip
         events = show_running(state, item)
         for event in events if shown else ():
             client.outflow.send(session_id, event)

@@ -493,11 +493,6 @@ class Sessions:
             return RoutingContext(items, self.client_of(root).features, self)
 
         return ServerRequestRunner(
-            lambda session_id: self.client_of(session_id).asks,
-            generation,
-            items,
-            context,
-            self.find,
-            self._log,
-            interrupt,
-        )
+            lambda session_id: self.client_of(session_id).asks, generation, items, context,
+            self.find, self._log, interrupt,
+        )  # fmt: skip

@@ -199,10 +199,9 @@ def comparable_looks(
 ) -> dict[str, PathLook]:
     """Return the looks to compare with those that were ``shown``: those of ``now``. If the disk had
     not answered in time, return the shown look: the person has agreed to an unknown place."""
+    missing = PathLook(problem="was not looked at")
     return {
-        path: look
-        if look.problem == NOT_IN_TIME
-        else now.get(path, PathLook(problem="was not looked at"))
+        path: look if look.problem == NOT_IN_TIME else now.get(path, missing)
         for path, look in shown.items()
     }
 
@@ -230,7 +229,7 @@ def is_input(approval: ApprovalRequest) -> bool:
 
 
 def command_written_to(approval: CommandApproval) -> str | None:
-    """Return the running command that gets an input, None if that is not known."""
+    """Return the running command that gets an input, None if unknown."""
     item = approval.item
     return item.command if isinstance(item, models.CommandExecutionThreadItem) else None
 

@@ -245,11 +245,10 @@ class ToolCalls(NotificationSink):
 
     async def handle(self, request: ItemToolCall) -> DynamicToolCallResponse:
         """Run a tool and return its result, a failure for an unknown tool."""
-        key = (type(request.id), request.id)
+        key, params = (type(request.id), request.id), request.params
         task = asyncio.current_task()
-        if task is not None:
-            self._running[key] = (task, request.params.turn_id)
-        params = request.params
+        assert task is not None, "a coroutine runs in a task"
+        self._running[key] = (task, params.turn_id)
         offered = self._tools[EVERY_THREAD] | self._tools.get(params.thread_id, {})
         try:
             if params.namespace is not None or params.tool not in offered:  # ours have no namespace
