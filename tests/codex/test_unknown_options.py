@@ -112,7 +112,7 @@ NO_OPTIONS = {
     "wire.reading:Field": "what pydantic names the settings of a field",
     "_record:replace": "the fields of a record",
     "_record:_replaced": "the fields of a named tuple",
-    "cli.editors:_json": "the settings of an editor",
+    "cli.editors:_json_settings": "the settings of an editor",
     "fleet.fleet:RunDriver.note": "the members of a line of the journal, whatever they are",
     "fleet.outcomes:Journal.note": "the members of a line of the journal, whatever they are",
     "fleet.worker:SessionLog.note": "the members of a line of the log, whatever they are",
