@@ -74,9 +74,9 @@ async def answer_permission(
     outcome = await decide(lambda _permission: policy(permission), permission)
     if not isinstance(outcome, types.SelectedRequestPermissionOutcome):
         return {"optionId": None}, False
-    chosen = [option for option in permission.options if option.option_id == outcome.option_id]
-    allows = any(option.kind in ("allow_once", "allow_always") for option in chosen)
-    return {"optionId": outcome.option_id}, allows
+    option_id = outcome.option_id
+    kinds = {option.kind for option in permission.options if option.option_id == option_id}
+    return {"optionId": option_id}, bool(kinds & {"allow_once", "allow_always"})
 
 
 async def answer_elicitation(

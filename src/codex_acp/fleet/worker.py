@@ -143,6 +143,8 @@ TASKS_PER_AGENT: Final = 8
 class Lease:
     """An agent's process, and the number of tasks that use the process."""
 
+    key: tuple[object, ...]
+    """Key of the agent's spec, and whether the process may send forms and URL requests."""
     runtime: AgentRuntime
     elicitations: Elicitations
     tasks: int = 0
@@ -155,24 +157,21 @@ class AgentPool:
     """All agents of a worker. At most ``tasks_per_agent`` tasks share a process."""
 
     tasks_per_agent: int = TASKS_PER_AGENT
-    _leases: dict[tuple[object, ...], list[Lease]] = field(default_factory=dict)
-    """Key of a spec, forms, urls → the processes."""
+    _leases: list[Lease] = field(default_factory=list)
 
     def borrow(self, spec: AgentSpec, *, forms: bool, urls: bool) -> Lease:
-        """Return a process for one more session of ``spec``; the session starts the process.
-        ``forms``, ``urls``: the process may send forms and URL requests."""
+        """Return a process for one more session of ``spec``; the session starts the process."""
         key = (spec.key, forms, urls)
-        if spec.shared:
-            for lease in self._leases.get(key, ()):
-                if not lease.spoiled and lease.tasks < self.tasks_per_agent:
-                    lease.tasks += 1
-                    return lease
+        for lease in self._leases if spec.shared else ():
+            if lease.key == key and not lease.spoiled and lease.tasks < self.tasks_per_agent:
+                lease.tasks += 1
+                return lease
         asks = Elicitations()
         runtime = AgentRuntime(
             on_form=asks.form if forms else None, on_url=asks.url if urls else None
         )
-        lease = Lease(runtime, asks, tasks=1, spoiled=not spec.shared)
-        self._leases.setdefault(key, []).append(lease)
+        lease = Lease(key, runtime, asks, tasks=1, spoiled=not spec.shared)
+        self._leases.append(lease)
         return lease
 
     async def give_back(self, lease: Lease, *, spoiled: bool) -> None:
@@ -183,21 +182,17 @@ class AgentPool:
             try:
                 await lease.runtime.aclose()
             finally:
-                for leases in self._leases.values():
-                    if lease in leases:
-                        leases.remove(lease)
+                if lease in self._leases:  # not if `aclose` has ended the process
+                    self._leases.remove(lease)
 
     def kill(self) -> None:
         """Kill all agents with their child processes at once."""
-        for lease in self._all():
+        for lease in self._leases:
             lease.runtime.kill()
 
     async def aclose(self) -> None:
-        await asyncio.gather(*(lease.runtime.aclose() for lease in self._all()))
+        await asyncio.gather(*(lease.runtime.aclose() for lease in self._leases))
         self._leases.clear()
-
-    def _all(self) -> list[Lease]:
-        return [lease for leases in self._leases.values() for lease in leases]
 
 
 CORRECTIONS: Final = 2
