@@ -384,7 +384,7 @@ def plan_updated(state: SessionState, params: models.TurnPlanUpdatedNotification
     if params.explanation and params.explanation != state.plan_explanation:
         state.plan_explanation = params.explanation
         shown.append(ThoughtLine(f"{params.turn_id}-plan", params.explanation))
-    steps = [PlanStep(step.step, _status(step)) for step in params.plan]
+    steps = [PlanStep(step.step, _step_status(step)) for step in params.plan]
     shown.append(PlanChanged(params.turn_id, steps))
     return shown
 
@@ -418,7 +418,7 @@ def plan_question(
     return announcement(shown, content), PermissionQuestion(session_id, shown, options)
 
 
-def _status(step: models.TurnPlanStep) -> StepStatus:
+def _step_status(step: models.TurnPlanStep) -> StepStatus:
     status = step.status
     match status:
         case "pending":

@@ -82,7 +82,7 @@ def mcp_progress(
 ) -> SessionEvents:
     """Map ``item/mcpToolCall/progress``: a line of the MCP server."""
     call_id = tool_call_id(params.item_id)
-    open_call = _running(state, call_id)
+    open_call = _find_open_call(state, call_id)
     if open_call is None or not isinstance(open_call.item, models.McpToolCallThreadItem):
         return ()
     open_call.output.add(f"{shortened(visible(params.message), _PROGRESS_LINE)}\n")
@@ -94,7 +94,7 @@ def patch_updated(
 ) -> SessionEvents:
     """Map ``item/fileChange/patchUpdated``: the changes that the model has written so far."""
     call_id = tool_call_id(params.item_id)
-    open_call = _running(state, call_id)
+    open_call = _find_open_call(state, call_id)
     if open_call is None or not isinstance(open_call.item, models.FileChangeThreadItem):
         return ()
     item = open_call.item.model_copy(update={"changes": params.changes})
@@ -140,12 +140,12 @@ def more_output(
 ) -> SessionEvents:
     """Show ``text`` that a running command wrote, or that the model ``typed`` into it."""
     call_id = tool_call_id(item_id)
-    open_call = _running(state, call_id)
+    open_call = _find_open_call(state, call_id)
     item = None if open_call is None else open_call.item
     if not text or open_call is None or not isinstance(item, models.CommandExecutionThreadItem):
         return ()
     output, in_terminal = open_call.output, _in_terminal(state, open_call)
-    # `_unsent` compares a terminal's output with Codex's, which lacks the typed text.
+    # `_unsent_output` compares a terminal's output with Codex's, which lacks the typed text.
     if not (typed and in_terminal):
         output.add(text)
     if not in_terminal:
@@ -159,7 +159,7 @@ def more_output(
     return (TerminalOutput(call_id, text, output.end() if passes_limit else None),)
 
 
-def _running(state: SessionState, call_id: str) -> OpenCall | None:
+def _find_open_call(state: SessionState, call_id: str) -> OpenCall | None:
     """Return the open tool call; None if another item has the same id."""
     return None if call_id in state.shadowed else state.open_calls.get(call_id)
 
@@ -211,7 +211,7 @@ def announce(state: SessionState, call: ToolCallAnnounced) -> SessionEvents:
         state.announced[call_id] = None
         return (call,)
     changes = flush_changes(state, call_id, open_call)
-    return changes if was_pending else [*changes, _status(call_id, "pending")]
+    return changes if was_pending else [*changes, _status_change(call_id, "pending")]
 
 
 def call_started(state: SessionState, item: ToolItem) -> SessionEvents:
@@ -227,7 +227,7 @@ def call_started(state: SessionState, item: ToolItem) -> SessionEvents:
         open_call.above = command_content(item, limit=_ABOVE_LIMIT)
     elif isinstance(item, models.McpToolCallThreadItem):
         open_call.above = arguments_content(item.arguments, _ABOVE_LIMIT)
-    call.terminal = _terminal(state, item, begins=True)
+    call.terminal = _terminal_change(state, item, begins=True)
     call.stoppable = _stoppable(state, item, runs=True)
     was_announced = call.id in state.announced
     state.announced[call.id] = None
@@ -254,7 +254,8 @@ def call_completed(state: SessionState, item: ToolItem) -> SessionEvents:
     if call.id not in state.announced:
         return _announced_whole(state, item, call, open_call)
     update = _as_update(call)
-    update.terminal = _terminal(state, item, output=_unsent(item, open_call), ended=True)
+    unsent = _unsent_output(item, open_call)
+    update.terminal = _terminal_change(state, item, output=unsent, ended=True)
     update.stoppable = _stoppable(state, item, runs=False)
     if _client_has_diffs(open_call, call):
         update.content = None
@@ -287,7 +288,7 @@ def _background_completed(
         how = "" if item.exit_code is None else f" with exit code {item.exit_code}"
         title = f"A command in the background has ended{how}"
         return notice_events(title, "info", script_of(item.command))
-    terminal = _terminal(state, item, ended=True)
+    terminal = _terminal_change(state, item, ended=True)
     ended = ToolCallChanged(id=call_id, terminal=terminal, stoppable=False)
     if item.aggregated_output is None:
         return (ended,)
@@ -313,9 +314,9 @@ def approval_settled(
         del state.open_calls[tool_call_id]
         if cancelled:
             state.cancelled_calls.add(tool_call_id)
-        return (_status(tool_call_id, "cancelled" if cancelled else "failed"),)
+        return (_status_change(tool_call_id, "cancelled" if cancelled else "failed"),)
     open_call.pending = False
-    update = _status(tool_call_id, "in_progress")
+    update = _status_change(tool_call_id, "in_progress")
     if _in_terminal(state, open_call):
         update.content = list(open_call.content)
     elif open_call.output.was_shown and isinstance(
@@ -330,7 +331,7 @@ def call_ended(state: SessionState, tool_call_id: str, *, ended_well: bool) -> S
     """End a tool call that is no item; return no event if it ended before."""
     if state.open_calls.pop(tool_call_id, None) is None:
         return ()
-    return (_status(tool_call_id, "completed" if ended_well else "failed"),)
+    return (_status_change(tool_call_id, "completed" if ended_well else "failed"),)
 
 
 def close_open_calls(state: SessionState, *, turn_completed: bool = False) -> SessionEvents:
@@ -339,9 +340,9 @@ def close_open_calls(state: SessionState, *, turn_completed: bool = False) -> Se
     state.shadowed.clear()
     calls = state.open_calls.items()
     changes = [
-        _in_background(state, open_call)
+        _move_to_background(state, open_call)
         if turn_completed and open_call.item is not None and _is_process(open_call.item)
-        else _cut_off(state, tool_call_id, open_call)
+        else _cut_off_call(state, tool_call_id, open_call)
         for tool_call_id, open_call in calls
     ]
     # Show a later failure of an item as cancelled: the end of the turn has made it fail.
@@ -352,7 +353,8 @@ def close_open_calls(state: SessionState, *, turn_completed: bool = False) -> Se
 
 def show_running(state: SessionState, item: models.CommandExecutionThreadItem) -> SessionEvents:
     """Show a background command of an earlier turn to a client that opens the session."""
-    return [*call_started(state, item), _in_background(state, state.open_calls.pop(id_of(item)))]
+    started = call_started(state, item)
+    return [*started, _move_to_background(state, state.open_calls.pop(id_of(item)))]
 
 
 def _hides_item(state: SessionState, item: ToolItem) -> bool:
@@ -387,7 +389,7 @@ def _subject(item: ToolItem) -> tuple[object, ...]:
     return (type(item),)
 
 
-def _in_background(state: SessionState, open_call: OpenCall) -> SessionEvent:
+def _move_to_background(state: SessionState, open_call: OpenCall) -> SessionEvent:
     """Complete the tool call of a command that runs on after its turn. For a client that knows no
     terminals of the agent, a line says how to end the command."""
     item = open_call.item
@@ -399,18 +401,18 @@ def _in_background(state: SessionState, open_call: OpenCall) -> SessionEvent:
     process = inline(item.process_id or "")
     line = f"Runs on in the background. `/ps` lists what does, `/stop {process}` ends it."
     update.status, update.content = "completed", [*(update.content or ()), TextBlock(line)]
-    update.terminal = _terminal(state, item, ended=True)
+    update.terminal = _terminal_change(state, item, ended=True)
     return update
 
 
-def _cut_off(state: SessionState, tool_call_id: str, open_call: OpenCall) -> SessionEvent:
+def _cut_off_call(state: SessionState, tool_call_id: str, open_call: OpenCall) -> SessionEvent:
     item = open_call.item
     if item is None:
-        return _status(tool_call_id, "failed")
+        return _status_change(tool_call_id, "failed")
     update = _as_update(call_of(state, item, "cut_off", _streamed(open_call)))
     update.stoppable = _stoppable(state, item, runs=False)
     # A terminal in which the client could stop the command outlives the turn.
-    update.terminal = _terminal(state, item, ended=update.stoppable is None)
+    update.terminal = _terminal_change(state, item, ended=update.stoppable is None)
     if isinstance(item, models.FileChangeThreadItem):
         # The content as last shown: files are not read at the end of a turn.
         update.content = [*open_call.content, TextBlock(UNFINISHED)]
@@ -429,12 +431,12 @@ def _announced_whole(
 ) -> SessionEvents:
     """Announce a tool call that has ended; then end its terminal, with all output."""
     state.announced[call.id] = None
-    call.terminal = _terminal(state, item, begins=True, output="")
-    terminal = _terminal(state, item, output=_unsent(item, open_call), ended=True)
+    call.terminal = _terminal_change(state, item, begins=True, output="")
+    terminal = _terminal_change(state, item, output=_unsent_output(item, open_call), ended=True)
     return (call,) if terminal is None else (call, ToolCallChanged(id=call.id, terminal=terminal))
 
 
-def _unsent(item: ToolItem, open_call: OpenCall | None) -> str | None:
+def _unsent_output(item: ToolItem, open_call: OpenCall | None) -> str | None:
     """Return the output that the client's terminal lacks, None if nothing.
 
     Codex may not stream the first output of a command: then the whole output follows, marked as
@@ -453,7 +455,7 @@ def _unsent(item: ToolItem, open_call: OpenCall | None) -> str | None:
     return f"{_WHOLE_AGAIN}{end_of_output(whole)}"
 
 
-def _terminal(
+def _terminal_change(
     state: SessionState,
     item: ToolItem,
     *,
@@ -489,5 +491,5 @@ def _is_process(item: ToolItem) -> bool:
     return isinstance(item, models.CommandExecutionThreadItem) and item.process_id is not None
 
 
-def _status(tool_call_id: str, status: CallStatus) -> ToolCallChanged:
+def _status_change(tool_call_id: str, status: CallStatus) -> ToolCallChanged:
     return ToolCallChanged(id=tool_call_id, status=status)

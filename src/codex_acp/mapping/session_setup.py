@@ -176,7 +176,7 @@ def server_config(servers: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, o
     names: set[str] = set()
     for number, server in enumerate(servers):
         where = f"mcpServers.{number}"
-        table, name = _table(server, where), server["name"]
+        table, name = _server_table(server, where), server["name"]
         if name in names:
             raise _invalid(f"{where}: the name {name!r} is given twice")
         names.add(name)
@@ -188,7 +188,7 @@ def server_config(servers: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, o
     return config
 
 
-def _table(server: Mapping[str, Any], where: str) -> dict[str, object]:
+def _server_table(server: Mapping[str, Any], where: str) -> dict[str, object]:
     """Return the table of a server. Version 1 of ACP gives no type for stdio; version 2 may leave
     out empty lists."""
     match server.get("type", "stdio"):

@@ -100,7 +100,7 @@ class Catalogue(NamedTuple):
 
 def settings_of_thread(result: JsonValue) -> Settings:
     """Read the settings in the result of ``thread/start``, ``thread/resume`` or ``thread/fork``."""
-    return _settings(object_at(result), effort="reasoningEffort", sandbox="sandbox")
+    return _settings(object_at(result), effort_key="reasoningEffort", sandbox_key="sandbox")
 
 
 def settings_of_update(params: JsonValue) -> Settings | None:
@@ -108,19 +108,19 @@ def settings_of_update(params: JsonValue) -> Settings | None:
     settings = object_at(params).get("threadSettings")
     if not isinstance(settings, dict):
         return None
-    return _settings(settings, effort="effort", sandbox="sandboxPolicy")
+    return _settings(settings, effort_key="effort", sandbox_key="sandboxPolicy")
 
 
-def _settings(source: JsonObject, *, effort: str, sandbox: str) -> Settings:
+def _settings(source: JsonObject, *, effort_key: str, sandbox_key: str) -> Settings:
     collaboration = object_at(source, "collaborationMode")
     return Settings(
         model=text_of(source, "model") or "",
-        effort=text_of(source, effort),
+        effort=text_of(source, effort_key),
         tier=text_of(source, "serviceTier"),
         access=Access(
             policy=source.get("approvalPolicy"),
             reviewer=reviewer_of(text_of(source, "approvalsReviewer")),
-            sandbox=sandbox_of(source.get(sandbox)),
+            sandbox=sandbox_of(source.get(sandbox_key)),
             profile=text_of(object_at(source, "activePermissionProfile"), "id"),
         ),
         collaboration=text_of(collaboration, "mode") or "default",

@@ -211,6 +211,7 @@ def _changes(approval: classes.ApprovalRequest, looks: Looks) -> list[Change]:
 
 
 def _title(approval: classes.ApprovalRequest, looks: Looks) -> tuple[str, CallKind]:
+    """Return the title and the kind of the permission request's tool call."""
     match approval:
         case classes.CommandApproval(request=request):
             params = request.params
@@ -225,10 +226,12 @@ def _title(approval: classes.ApprovalRequest, looks: Looks) -> tuple[str, CallKi
                 running = command_written_to(approval)
                 target = UNKNOWN_COMMAND if running is None else _code(running or _NO_COMMAND)
                 verb = f"Write to {target}"
-            command = _command(approval, params.command or _NO_COMMAND, looks)
+            command = _shown_command(approval, params.command or _NO_COMMAND, looks)
             return f"{verb}: {command}", "execute"
         case classes.LegacyCommandApproval(request=legacy):
-            command = _command(approval, shlex.join(legacy.params.command) or _NO_COMMAND, looks)
+            command = _shown_command(
+                approval, shlex.join(legacy.params.command) or _NO_COMMAND, looks
+            )
             return f"Run: {command}", "execute"
         case classes.FileChangeApproval() | classes.LegacyPatchApproval():
             title = changes_title(_changes(approval, looks), shown_path, listed)
@@ -238,14 +241,14 @@ def _title(approval: classes.ApprovalRequest, looks: Looks) -> tuple[str, CallKi
                 title = f"{title}, and from now on write below {place}"
             return title, "edit"
         case classes.PermissionsApproval():
-            return f"Give the turn permissions: {_permissions(approval, looks)}", "other"
+            return f"Give the turn permissions: {_shown_permissions(approval, looks)}", "other"
         case classes.McpToolApproval(item=call) | classes.McpToolQuestion(item=call):
             return f"{inline(server_of(call))}: call {inline(call.tool)}", "other"
         case _:
             assert_never(approval)
 
 
-def _command(approval: classes.ApprovalRequest, command: str, looks: Looks) -> str:
+def _shown_command(approval: classes.ApprovalRequest, command: str, looks: Looks) -> str:
     """Return the command. If its directory or permissions lead through links, show where to."""
     noted = {path: f"{shown_path(path)}{place_notes(looks, path)}" for path in real_paths(looks)}
     if not noted:
@@ -260,7 +263,7 @@ def _code(command: str) -> str:
     return code_span(shortened(visible(command), TITLE_LIMIT))
 
 
-def _permissions(approval: classes.PermissionsApproval, looks: Looks) -> str:
+def _shown_permissions(approval: classes.PermissionsApproval, looks: Looks) -> str:
     params = approval.request.params
     network, files = params.permissions.network, params.permissions.file_system
     parts: list[str] = []
@@ -271,13 +274,13 @@ def _permissions(approval: classes.PermissionsApproval, looks: Looks) -> str:
             parts += [f"{access} {shown_path(p)}{place_notes(looks, p)}" for p in paths or ()]
         for entry in files.entries or ():
             real = place_notes(looks, path_of_entry(entry.path, params.cwd) or "")
-            parts.append(f"{inline(entry.access)} {_place(entry.path)}{real}")
+            parts.append(f"{inline(entry.access)} {_shown_place(entry.path)}{real}")
     # First the paths with a note, which ends with a bracket: a long list is cut at its end.
     parts.sort(key=lambda part: not part.endswith(")"))
     return listed(list(dict.fromkeys(parts))) or "none named"
 
 
-def _place(path: models.FileSystemPath) -> str:
+def _shown_place(path: models.FileSystemPath) -> str:
     match path:
         case models.PathFileSystemPath():
             return shown_path(path.path)

@@ -34,7 +34,8 @@ if TYPE_CHECKING:
 
 
 class Key(NamedTuple):
-    """A request of Codex: its connection's generation, and its id with the id's type."""
+    """A request of Codex: its id with the id's type, and the generation of its connection, because
+    the next Codex uses the same ids."""
 
     generation: int
     id_type: str

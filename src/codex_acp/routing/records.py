@@ -38,14 +38,14 @@ _MAX_FILES: Final = 100
 def approval_requested(entry: LedgerEntry) -> transcript.ApprovalRequested:
     """Record the permission request that is about to be sent."""
     options = tuple(_option(choice) for choice in entry.choices)
-    return transcript.ApprovalRequested(**_action(entry), options=options)
+    return transcript.ApprovalRequested(**_fields_of_approval(entry), options=options)
 
 
 def approval_settled(
     settlement: Settlement,
 ) -> list[transcript.ApprovalRefused | transcript.ApprovalDecided]:
     """Record the failed check of an answer, if one failed; and how the approval was settled."""
-    action, choice = _action(settlement.entry), settlement.choice
+    fields, choice = _fields_of_approval(settlement.entry), settlement.choice
     grant = None if choice is None else choice.grant
     if settlement.reply is None:
         decision = "none: Codex is gone"
@@ -56,7 +56,7 @@ def approval_settled(
     else:
         decision = type(grant).__name__
     decided = transcript.ApprovalDecided(
-        **action,
+        **fields,
         outcome=settlement.outcome,
         by=settlement.by,
         option=None if choice is None else _option(choice),
@@ -65,15 +65,15 @@ def approval_settled(
     check = settlement.failed_check
     if check is None:
         return [decided]
-    return [transcript.ApprovalRefused(**action, code=check, reason=settlement.reason), decided]
+    return [transcript.ApprovalRefused(**fields, code=check, reason=settlement.reason), decided]
 
 
 def acceptance_in_doubt(entry: LedgerEntry, reason: str) -> transcript.ApprovalRefused:
     """Record that an approval was accepted, but another action may run in its place."""
-    return transcript.ApprovalRefused(**_action(entry), code="shared_id", reason=reason)
+    return transcript.ApprovalRefused(**_fields_of_approval(entry), code="shared_id", reason=reason)
 
 
-def _action(entry: LedgerEntry) -> dict[str, Any]:
+def _fields_of_approval(entry: LedgerEntry) -> dict[str, Any]:
     """Return the fields that all events of an approval share."""
     routed = entry.route
     ref = _ref(routed.approval.request, routed.session_id, entry.key.generation, routed.item_id)
@@ -128,8 +128,8 @@ def elicitation_requested(
 ) -> transcript.ElicitationRequested:
     """Record the elicitation that is about to be sent, as ``acp_request_id``."""
     return transcript.ElicitationRequested(
-        **_question(routed, generation, acp_request_id),
-        fields=_fields(routed),
+        **_fields_of_elicitation(routed, generation, acp_request_id),
+        fields=_field_names(routed),
         url=None if isinstance(routed.form_or_url, FormElicitation) else routed.form_or_url.url.url,
     )
 
@@ -144,15 +144,15 @@ def elicitation_answered(
     """Record how the elicitation was settled; names of fields, never their values."""
     accepted = reply.how == "accepted"
     return transcript.ElicitationAnswered(
-        **_question(routed, generation, acp_request_id),
+        **_fields_of_elicitation(routed, generation, acp_request_id),
         action="accept" if accepted else "decline" if reply.how == "declined" else "cancel",
         by=by,
-        fields=_fields(routed) if accepted else (),
+        fields=_field_names(routed) if accepted else (),
         problem=reply.problem,
     )
 
 
-def _question(
+def _fields_of_elicitation(
     routed: Elicitation, generation: int, acp_request_id: RequestId | None
 ) -> dict[str, Any]:
     """Return the fields that all events of an elicitation share."""
@@ -224,7 +224,7 @@ def _ref(
     )
 
 
-def _fields(routed: Elicitation) -> tuple[str, ...]:
+def _field_names(routed: Elicitation) -> tuple[str, ...]:
     if not isinstance(routed.form_or_url, FormElicitation):
         return ()
     return tuple(routed.form_or_url.schema.get("properties", ()))

@@ -65,11 +65,11 @@ class ModelRegistry:
             from codex_acp.wire.lazy import IS_TESTED, definitions
 
             model = self.resolve(name)
-            if IS_TESTED and not (self._unstable and isinstance(model, type)):
+            if not IS_TESTED or (self._unstable and isinstance(model, type)):
+                validator = validator_of(model)
+            else:  # a union, or a class as the stable schema has it
                 tree = self._module.removesuffix(".models")
                 validator = definitions(tree, unstable=self._unstable).validator(name)
-            else:
-                validator = validator_of(model)
             function = self._decoders[name] = decoder(validator)
             return function
 
