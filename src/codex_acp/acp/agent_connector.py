@@ -98,11 +98,12 @@ def connect_agent(
 ) -> ConnectedAgent:
     """Connect to an agent: ``async with connect_agent(["my-agent"], name="me") as agent:``.
 
-    ``agent`` is a command (no shell; ``env`` is its whole environment, None means this process's
-    environment), a link, or the URL of a listening agent: ``ws://``, ``wss://``, ``http://`` or
-    ``https://``, which gets ``token`` as ``Authorization: Bearer``. ``requests`` and
-    ``notifications`` have the handlers of methods, see `ClientSide`; a method without a handler is
-    answered -32601 and not advertised. Without a handler, permissions are rejected.
+    ``agent`` is a command, a link, or the URL of a listening agent. A command runs without a shell;
+    ``env`` is its whole environment, None means this process's environment. A URL begins with
+    ``ws://``, ``wss://``, ``http://`` or ``https://``; its agent gets ``token`` as
+    ``Authorization: Bearer``. ``requests`` and ``notifications`` have the handlers of methods, see
+    `ClientSide`; a method without a handler is answered -32601 and not advertised. Without a
+    handler, permissions are rejected.
     ``capabilities`` adds what the handlers do not show: which elicitations the client can show.
 
     The connection uses the highest version of ACP that the agent has, or ``protocol_version``

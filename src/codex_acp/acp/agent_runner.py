@@ -1,8 +1,8 @@
 """Run an agent in a few lines: a function that answers prompts, and handlers of further methods.
 
-Owns the handshake, the ids of the sessions, the end of a cancelled prompt, short forms of the usual
-updates, and which calls `serve_v2_client` converts for a client of version 2. Nothing of version 2
-is loaded for a client of version 1.
+Owns the handshake, the ids of the sessions, the end of a cancelled prompt, and short forms of the
+usual updates. For a client of version 2, `serve_v2_client` converts the calls; a client of version
+1 does not load that module.
 Source: ACP pages "Prompt Turn" and "Tool Calls".
 """
 
@@ -202,8 +202,8 @@ async def run_agent(
 
     The connection uses the highest version of ACP that the client has, or ``protocol_version``
     alone; `PromptTurn`, handlers and models are version 1 either way. With a client of version 2,
-    calls for its files or terminals raise ErrorReply -32601, modes are not sent, and a second
-    prompt of a session waits until the first has ended.
+    calls for its files or terminals raise ErrorReply -32601, and modes are not sent. A second
+    prompt of a session then waits until the first has ended.
 
     Raises MisuseError for a method that ACP does not have, TransportError if the connection broke.
     """

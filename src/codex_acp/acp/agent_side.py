@@ -41,10 +41,10 @@ class AgentSide(EitherAgentSide, ClientCalls):
     the params as plain JSON, and returns the result as plain JSON or raises RpcError.
 
     ``v2`` has the handlers for clients of version 2, a draft, or is a function that returns these
-    handlers: it is called when the first such client connects, so that nothing of that version is
-    loaded before. With ``v2``, ``requests`` and ``notifications`` may be None, for an agent without
+    handlers. The function is called when the first such client connects: before, nothing of version
+    2 is loaded. With ``v2``, ``requests`` and ``notifications`` may be None, for an agent without
     version 1. ``initialize`` chooses the highest version that is not above the client's; if there
-    is none, it is answered -32022. Params of a newer version are converted to the chosen one.
+    is none, it is answered -32022. Params of a newer version are converted to the chosen version.
 
     A request before ``initialize``, and a second ``initialize``, are answered -32600. A client of
     version 2 may repeat ``initialize`` for that version or a later one, until it has sent another

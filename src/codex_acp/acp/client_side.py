@@ -55,8 +55,8 @@ class ClientSide(Side, AgentCalls):
     lacks; with either of them, the side also reads and sends unstable fields and members.
 
     ``v2`` has the handlers for agents of version 2, a draft, or is a function that returns these
-    handlers: it is called once the agent answers version 2, so that nothing of that version is
-    loaded before. With ``v2``, ``requests`` and ``notifications`` may be None, for a client without
+    handlers. The function is called once the agent answers version 2: before, nothing of version 2
+    is loaded. With ``v2``, ``requests`` and ``notifications`` may be None, for a client without
     version 1. `negotiate` begins the connection with the version that the agent answers.
     """
 

@@ -4,10 +4,10 @@ Owns the tasks of the peer's requests, their cancellation, and the one answer to
 the codes and messages of errors. Must not know which methods a side has, what they mean, or what a
 session is.
 
-All messages take effect in the order of arrival: the first step of a request's handler, the handler
-of a notification and the wake-up of a caller who waits for a response are queued on the event loop
-in that order. So a ``session/cancel`` finds the prompt that was sent before it, and when an update
-follows the answer to ``session/new``, the caller already knows the session's id.
+All messages take effect in the order of arrival. In that order the event loop gets the first step
+of a request's handler, the handler of a notification, and the wake-up of a caller who waits for a
+response. So a ``session/cancel`` finds the prompt that was sent before. When an update follows the
+answer to ``session/new``, the caller already knows the session's id.
 """
 
 from __future__ import annotations
@@ -245,9 +245,9 @@ class Side:
     async def call_as(self, version: int, method: str, params: WireModel | Any | None) -> Any:
         """Send a request; return its result as a model.
 
-        Raises what `Connection.call` raises (ErrorReply, LineTooLong, TransportError),
-        InvalidPayload for a result that does not fit, and MisuseError for a version that the
-        connection does not speak or an unstable method.
+        Raises what `Connection.call` raises (ErrorReply, LineTooLong, TransportError). Raises
+        InvalidPayload for a result that does not fit, MisuseError for an unstable method or a
+        version that the connection does not speak.
         """
         dialect = self._dialect_for(version)
         dialect.refuse_unstable(method, dialect.own_methods[method], params)
@@ -437,9 +437,9 @@ def answer_rpc_error(responder: Responder, error: RpcError) -> None:
 
 
 def answer_failure(responder: Responder, error: Exception, *, was_cancelled: bool) -> None:
-    """Answer the request of a handler that raised ``error``: with ``error`` if it is an RpcError,
-    with -32800 if the peer had cancelled the request (ACP allows no other code then), else with
-    -32603 and a description of ``error``."""
+    """Answer the request of a handler that raised ``error``. An RpcError is the answer. If the peer
+    has cancelled the request, ACP allows -32800 alone; else the answer is -32603 with a description
+    of ``error``."""
     method = responder.method
     if isinstance(error, RpcError):
         answer_rpc_error(responder, error)

@@ -7,8 +7,8 @@ the draft itself calls unstable are here too. A side sends and reads them only i
 
 A model's module loads when its name is first used; importing this module loads no model.
 `WireModel` is the base of all; `UnknownVariant` and `UnknownValue` stand for members of open
-unions and enumerations that the schema does not know. In an update that patches, a field that is
-not set leaves the client's value as it is, None clears the value, and another value replaces it.
+unions and enumerations that the schema does not know. In an update that patches, a set field
+replaces the client's value, None clears the value, and a field that is not set changes nothing.
 Source: ``schema/acp/v2_unstable.json``.
 """
 

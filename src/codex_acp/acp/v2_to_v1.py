@@ -5,9 +5,9 @@ for a value that version 1 cannot express; such an update becomes an `UnknownVar
 fields. Must not know sessions, connections or clocks.
 
 Three differences need more than new names. Version 2 may send a whole message again: version 1 gets
-the new content alone. In version 1 an update replaces the whole content of a tool call, and the
-output of a command is part of that content: `ToolCalls` keeps the content, and adds the output when
-the command has ended. An agent can send any number of small pieces, so the kept content is bounded,
+the new content alone. In version 1 an update replaces the whole content of a tool call, which has
+the output of a command, too. So `ToolCalls` keeps the content, and adds the output when the command
+has ended. An agent can send any number of small pieces, so the kept content is bounded,
 and so is the content that is sent again. A diff of version 1 has the old and the new text. A diff
 of version 2 has a git patch: each hunk becomes a diff, and a change without a patch a line of text.
 

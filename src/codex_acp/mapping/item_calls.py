@@ -1,7 +1,7 @@
 """Map each kind of item that is a tool call to the announcement of the call.
 
-The announcement depends on the item, on where its paths lead on the disk, and on streamed output
-that the item lacks, and on nothing else: a replayed item shows what it showed when it was live.
+The announcement depends only on the item, on where its paths lead on the disk, and on streamed
+output that the item lacks. So a replayed item shows what it showed when it was live.
 """
 
 from __future__ import annotations

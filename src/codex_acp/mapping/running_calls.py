@@ -160,7 +160,7 @@ def more_output(
 
 
 def _find_open_call(state: SessionState, call_id: str) -> OpenCall | None:
-    """Return the open tool call; None if another item has the same id."""
+    """Return the open tool call; None if no item or more than one item has the id."""
     return None if call_id in state.shadowed else state.open_calls.get(call_id)
 
 

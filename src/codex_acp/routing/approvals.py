@@ -1,8 +1,8 @@
 """PURE: an approval as a person sees it: a complete tool call, and the options to choose from.
 
-The tool call shows the action that will run (contract 3.8): commands and arguments come from
-Codex's own request or item, an MCP server's text is marked as its own, every character that could
-deceive is made visible, and a note says where a text was cut.
+The tool call shows the action that will run (contract 3.8). Commands and arguments come from
+Codex's own request or item; an MCP server's text is marked as the server's. Every character that
+could deceive is made visible, and a note says where a text was cut.
 """
 
 from __future__ import annotations

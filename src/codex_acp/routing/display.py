@@ -1,11 +1,11 @@
 """PURE: make foreign text safe and complete for a person's eyes (contract 3.8).
 
-A character without a glyph of its own (control, bidirectional, zero-width and other format
-characters, unpaired surrogates, line separators, every space but the plain one, fillers, variation
-selectors, private-use and unassigned code points) is written as its code point in ⟦ ⟧, and so is a
-⟦ of the text: no two texts look the same because of an invisible difference, and no text can
-imitate the notation. Apply `visible` only once: it is injective, so not idempotent. Look-alikes
-that have a glyph stay.
+A character without a glyph of its own is written as its code point in ⟦ ⟧: control, bidirectional,
+zero-width and other format characters, unpaired surrogates, line separators, every space but the
+plain one, fillers, variation selectors, private-use and unassigned code points. A ⟦ of the text is
+written so, too. Thus texts with an invisible difference look different, and no text can imitate the
+notation. Apply `visible` only once: applied again, it changes its own ⟦. Look-alikes that have a
+glyph stay.
 
 Clients show text as Markdown, which can hide a part of it, show a label in place of a target, or
 fetch an image. Foreign text is therefore shown as code: `inline` within a line, `block` on its own.

@@ -6,8 +6,8 @@ An entry belongs to one pending action (contract 3.1), and is settled exactly on
 Entries that Codex could take for each other fail closed together, also when one was accepted
 already (contract 3.7, `ActionIds`). Remaining risk: while an acceptance is on its way, Codex may
 send a second request with the same item id, and take the acceptance for the second. The second
-request then ends the turn. Measured with Codex 0.147, 0.163 and 0.169 and a policy that answers at
-once, on an overloaded machine: 14 of 75 pairs of commands crossed; no second command had started
+request then ends the turn. Measured on an overloaded machine, with Codex 0.147, 0.163 and 0.169 and
+a policy that answers at once: 14 of 75 pairs of commands crossed. No second command had started
 when the interrupt arrived.
 """
 

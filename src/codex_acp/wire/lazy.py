@@ -3,11 +3,11 @@
 Pydantic takes 50 ms to import, and spends four fifths of a class's creation on an analysis whose
 result the generator knows. Three parts, in this order:
 
-- the base class of all models: pydantic's ``BaseModel``, or, in a process of the adapter,
-  `CoreModel`, which has the members of ``BaseModel`` that this library uses;
-- the core schemas of generated definitions, each made by its function when it is first needed, and
-  the validator and serializer that a class gets from its schema;
-- the metaclass, which makes a class of a generated module as a bare Python class. The attributes
+- The base class of all models: pydantic's ``BaseModel``, or, in a process of the adapter,
+  `CoreModel`. `CoreModel` has the members of ``BaseModel`` that this library uses.
+- The core schemas of generated definitions, each made by its function when it is first needed. From
+  its schema a class gets its validator and its serializer.
+- The metaclass, which makes a class of a generated module as a bare Python class. The attributes
   that only introspection reads (fields, signature, the full core schema) come from an ordinary
   pydantic class that is made behind the scenes. A program's own subclasses are ordinary classes.
 
