@@ -108,7 +108,7 @@ class _PromptTurn:
         return is_whole and plain(update.content) == self._prompt
 
     def set_message_id(self, message_id: str) -> None:
-        """Note the id that the agent gave the prompt when it took it."""
+        """Note the id that the agent gave the prompt in its answer."""
         self._message_id = message_id
         self._has_begun |= message_id in self._user_messages
         self._user_messages.clear()

@@ -114,7 +114,8 @@ class ClientOfBothVersions(ClientSide):
         from codex_acp.acp._generated.v1.models import SessionNotification
         from codex_acp.wire.model import UnknownVariant
 
-        handler = self._handlers_of_v1[1]["session/update"]
+        _, notifications = self._handlers_of_v1
+        handler = notifications["session/update"]
         if isinstance(update, UnknownVariant):
             logger.debug("left out, for version 1 has none: %s", update.wire())
         elif handler is not None:

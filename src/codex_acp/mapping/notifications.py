@@ -1,4 +1,4 @@
-"""Map each notification of Codex to the function that makes events of it: the table has every one.
+"""Map each notification of Codex to the function that makes events of it, in one total table.
 
 A row is a function of this package, or `Ignored` with a reason. A notification of a new version of
 Codex fails the type check here, and the check below when this module is imported.

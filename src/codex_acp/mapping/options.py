@@ -302,8 +302,9 @@ def mode_state(option: Option) -> JsonObject:
 def mode_of(view: ConfigView) -> str:
     """Return the current mode; if several modes have the same access, the chosen one."""
     access = view.settings.access
-    if view.chosen is not None and view.chosen[1] == access:
-        return view.chosen[0]
+    chosen_mode, chosen_access = view.chosen or ("", None)
+    if chosen_access == access:
+        return chosen_mode
     return current_mode(access, view.configured, view.catalogue)
 
 

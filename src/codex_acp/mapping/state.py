@@ -1,8 +1,8 @@
 """Define what the mapping remembers of a session between two notifications.
 
-Only the functions of the mapping change it, in place. The same notifications at the same times in
-the same order always give the same state and the same updates. Codex streams an item's text as
-deltas and then sends the whole text, which is the valid one: `left_to_send` returns the difference.
+Only the functions of the mapping change this state, in place. The same notifications at the same
+times in the same order always give the same state and the same updates. Codex streams an item's
+text as deltas and then sends the whole, valid text: `left_to_send` returns the difference.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """PURE: changes of files as a person sees them, made from Codex's change and the look at the disk.
 
-Approvals and items (`mapping.item_calls`) use it. A diff has whole texts if the file was read and
+Approvals and items (`mapping.item_calls`) use them. A diff has whole texts if the file was read and
 the patch fits its text, forward or in reverse. Otherwise the diff has the patch. A hunk fits only
 at its own line numbers, line for line. Must not touch the disk.
 """

@@ -119,7 +119,7 @@ _SEAL: Final = object()  # only this module has it, so only this module makes re
 @final
 @dataclass(frozen=True, slots=True)
 class ElicitationReply:
-    """The one reply to a server request that became an elicitation. Only this module makes it."""
+    """The one reply to a server request that became an elicitation. Only this module makes one."""
 
     result: models.McpServerElicitationRequestResponse | models.ToolRequestUserInputResponse
     how: Outcome

@@ -52,7 +52,7 @@ class Approval:
     announcement: ToolCallAnnounced
     """The tool call to send first, if none with its id was announced."""
     looks: Looks = field(default_factory=dict)
-    """Where the paths of the action lead on the disk, as the person sees it."""
+    """Where the paths of the action lead on the disk, as the question shows."""
 
 
 @dataclass(frozen=True, slots=True)
