@@ -10,11 +10,7 @@ from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any, Final, Literal, Self, cast
 
 from codex_acp.acp import types
-from codex_acp.acp._generated.v1.methods import (
-    CLIENT_NOTIFICATIONS,
-    CLIENT_REQUESTS,
-    PROTOCOL_NOTIFICATIONS,
-)
+from codex_acp.acp._generated.v1 import methods
 from codex_acp.acp.capabilities import PROTOCOL_VERSION
 from codex_acp.acp.client_of_both_versions import ClientOfBothVersions
 from codex_acp.acp.client_side import outcome_of
@@ -116,8 +112,8 @@ def connect_agent(
     """
     handlers = requests or {}
     with_reject = {"session/request_permission": _reject, **handlers}
-    all_requests = complete_rows("request", with_reject, CLIENT_REQUESTS)
-    known = {**CLIENT_NOTIFICATIONS, **PROTOCOL_NOTIFICATIONS}
+    all_requests = complete_rows("request", with_reject, methods.CLIENT_REQUESTS)
+    known = {**methods.CLIENT_NOTIFICATIONS, **methods.PROTOCOL_NOTIFICATIONS}
     all_notifications = complete_rows("notification", notifications or {}, known)
     request = types.InitializeRequest(
         protocol_version=PROTOCOL_VERSION,

@@ -16,11 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Self, cast
 import anyio
 
 from codex_acp.acp import types
-from codex_acp.acp._generated.v1.methods import (
-    AGENT_NOTIFICATIONS,
-    AGENT_REQUESTS,
-    PROTOCOL_NOTIFICATIONS,
-)
+from codex_acp.acp._generated.v1 import methods
 from codex_acp.acp.agent_side import AgentSide
 from codex_acp.acp.capabilities import negotiated_version
 from codex_acp.acp.dialects import complete_rows
@@ -212,9 +208,9 @@ async def run_agent(
     agent = _Agent(answer, requests or {}, capabilities or types.AgentCapabilities())
     agent.info = types.Implementation(name=name, version=version)
     agent.auth_methods = list(auth_methods)
-    all_requests = complete_rows("request", agent.requests, AGENT_REQUESTS)
+    all_requests = complete_rows("request", agent.requests, methods.AGENT_REQUESTS)
     with_cancel = {**(notifications or {}), "session/cancel": agent.cancel}
-    known = {**AGENT_NOTIFICATIONS, **PROTOCOL_NOTIFICATIONS}
+    known = {**methods.AGENT_NOTIFICATIONS, **methods.PROTOCOL_NOTIFICATIONS}
     all_notifications = complete_rows("notification", with_cancel, known)
     side = agent.side = AgentOfBothVersions(
         acp_connection(stdio() if link is None else link, name="the client"),

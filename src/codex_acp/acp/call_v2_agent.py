@@ -14,21 +14,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from codex_acp._json import without_none
 from codex_acp._last_ones import LastOnes
+from codex_acp.acp import v2_to_v1
 from codex_acp.acp._generated.v1 import models as v1
 from codex_acp.acp._generated.v2 import models as v2
 from codex_acp.acp._generated.v2.methods import STABLE_MODELS
 from codex_acp.acp.dialects import ClientHandlers
-from codex_acp.acp.v2_to_v1 import (
-    UpdatesToV1,
-    agent_capabilities,
-    auth_method,
-    command,
-    config_option,
-    convert_each,
-    mcp_server,
-    permission_request,
-    v1_model,
-)
 from codex_acp.errors import CodexAcpError, ErrorReply
 from codex_acp.jsonrpc.message import (
     INTERNAL_ERROR,
@@ -49,7 +39,6 @@ if TYPE_CHECKING:
     from codex_acp.acp._generated.v2.handlers import ClientNotificationHandlers as NotificationsOfV2
     from codex_acp.acp._generated.v2.handlers import ClientRequestHandlers as RequestsOfV2
     from codex_acp.acp.client_side import ClientSide
-    from codex_acp.acp.v2_to_v1 import Update
 
 
 logger = logging.getLogger(__name__)
@@ -159,13 +148,13 @@ class V2AgentAsV1:
         side: ClientSide,
         requests: ClientRequestHandlers,
         notifications: ClientNotificationHandlers,
-        give_update: Callable[[str, Update], None],
+        give_update: Callable[[str, v2_to_v1.Update], None],
     ) -> None:
         self._side = side
         self._requests = requests
         self._notifications = notifications
         self._give_update = give_update
-        self._updates: LastOnes[str, UpdatesToV1] = LastOnes(MAX_SESSIONS)
+        self._updates: LastOnes[str, v2_to_v1.UpdatesToV1] = LastOnes(MAX_SESSIONS)
         """Session id → the converter of its updates."""
         self._turns: dict[str, list[_PromptTurn]] = {}
         """Session id → the turns of its prompts that have not ended."""
@@ -186,17 +175,15 @@ class V2AgentAsV1:
 
     def initialize_response(self, response: v2.InitializeResponse) -> v1.InitializeResponse:
         """Convert the agent's answer to ``initialize``."""
-        result = plain(response)
-        return v1.InitializeResponse.model_validate(
-            {
-                "protocolVersion": response.protocol_version,
-                "agentInfo": result["info"],
-                "agentCapabilities": agent_capabilities(
-                    result.get("capabilities") or {}, has_logins=bool(result.get("authMethods"))
-                ),
-                "authMethods": convert_each(auth_method, result.get("authMethods")),
-            }
-        )
+        answer = plain(response)
+        logins, offered = answer.get("authMethods"), answer.get("capabilities") or {}
+        result = {
+            "protocolVersion": response.protocol_version,
+            "agentInfo": answer["info"],
+            "agentCapabilities": v2_to_v1.agent_capabilities(offered, has_logins=bool(logins)),
+            "authMethods": v2_to_v1.convert_each(v2_to_v1.auth_method, logins),
+        }
+        return v1.InitializeResponse.model_validate(result)
 
     def fail_turns(self, error: Exception) -> None:
         """Fail all prompts that run, because the connection has ended."""
@@ -221,7 +208,7 @@ class V2AgentAsV1:
                     self._opened_session(opened.session_id, opened)
                 )
             case "session/load":
-                self._updates[params.session_id] = UpdatesToV1()
+                self._updates[params.session_id] = v2_to_v1.UpdatesToV1()
                 resumed = await self._resume(params, {"replayFrom": {"type": "start"}})
                 return v1.LoadSessionResponse.model_validate(resumed)
             case "session/resume":
@@ -265,14 +252,15 @@ class V2AgentAsV1:
         gets after the result, when it knows the session."""
         result: dict[str, Any] = plain(response)
         if "availableCommands" in result:
-            commands = convert_each(command, result.pop("availableCommands"))
-            update = v1_model(
+            commands = v2_to_v1.convert_each(v2_to_v1.command, result.pop("availableCommands"))
+            update = v2_to_v1.v1_model(
                 "SessionUpdate",
                 {"sessionUpdate": "available_commands_update", "availableCommands": commands},
             )
             asyncio.get_running_loop().call_soon(self._give_update, session_id, update)
         if "configOptions" in result:
-            result["configOptions"] = convert_each(config_option, result["configOptions"])
+            options = v2_to_v1.convert_each(v2_to_v1.config_option, result["configOptions"])
+            result["configOptions"] = options
         return result
 
     async def _set_config_option(
@@ -287,7 +275,7 @@ class V2AgentAsV1:
             else v2.IdSetSessionConfigOptionRequest
         )
         response = await self._side.v2.session_set_config_option(model.model_validate(params))
-        options = convert_each(config_option, plain(response)["configOptions"])
+        options = v2_to_v1.convert_each(v2_to_v1.config_option, plain(response)["configOptions"])
         return v1.SetSessionConfigOptionResponse.model_validate({"configOptions": options})
 
     async def _prompt(self, request: v1.PromptRequest) -> v1.PromptResponse:
@@ -331,10 +319,10 @@ class V2AgentAsV1:
             for update_of_v1 in self._updates_of(session_id).convert(update):
                 self._give_update(session_id, update_of_v1)
 
-    def _updates_of(self, session_id: str) -> UpdatesToV1:
+    def _updates_of(self, session_id: str) -> v2_to_v1.UpdatesToV1:
         updates = self._updates.get(session_id)
         if updates is None:
-            updates = self._updates[session_id] = UpdatesToV1()
+            updates = self._updates[session_id] = v2_to_v1.UpdatesToV1()
         return updates
 
     async def _ask_permission(
@@ -343,13 +331,14 @@ class V2AgentAsV1:
         ask = self._requests["session/request_permission"]
         assert ask is not None
         calls = self._updates_of(request.session_id).calls
-        response = await ask(permission_request(request, calls))
+        response = await ask(v2_to_v1.permission_request(request, calls))
         return v2.RequestPermissionResponse.model_validate(plain(response))
 
     async def _elicit(self, request: v2.CreateElicitationRequest) -> v2.CreateElicitationResponse:
         ask = self._requests["elicitation/create"]
         is_unknown = isinstance(request, UnknownVariant)
-        of_v1 = None if is_unknown else v1_model("CreateElicitationRequest", plain(request))
+        name = "CreateElicitationRequest"
+        of_v1 = None if is_unknown else v2_to_v1.v1_model(name, plain(request))
         if ask is None or of_v1 is None:
             logger.warning("the agent asked in a way that version 1 lacks; declined")
             return v2.DeclineCreateElicitationResponse()
@@ -362,7 +351,7 @@ class V2AgentAsV1:
 
     def _on_elicitation_complete(self, notification: v2.CompleteElicitationNotification) -> None:
         handler = self._notifications["elicitation/complete"]
-        of_v1 = v1_model("CompleteElicitationNotification", plain(notification))
+        of_v1 = v2_to_v1.v1_model("CompleteElicitationNotification", plain(notification))
         if handler is not None and of_v1 is not None:
             handler(of_v1)
 
@@ -371,5 +360,5 @@ def _opening_params(request: WireModel) -> dict[str, Any]:
     """Return the directories and MCP servers of a request that opens a session."""
     params = plain(request)
     directories = {k: v for k, v in params.items() if k in ("cwd", "additionalDirectories")}
-    servers = [mcp_server(server) for server in params.get("mcpServers") or ()]
+    servers = [v2_to_v1.mcp_server(server) for server in params.get("mcpServers") or ()]
     return {**directories, "mcpServers": servers} if servers else directories

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import anyio
 
+from codex_acp.acp import v1_to_v2
 from codex_acp.acp._generated.v1 import models as v1
 from codex_acp.acp._generated.v1.methods import AGENT_REQUESTS
 from codex_acp.acp._generated.v1.methods import MODELS as MODELS_OF_V1
@@ -21,13 +22,6 @@ from codex_acp.acp._generated.v2 import models as v2
 from codex_acp.acp._generated.v2.methods import MODELS
 from codex_acp.acp.capabilities import client_capabilities
 from codex_acp.acp.dialects import AgentHandlers
-from codex_acp.acp.v1_to_v2 import (
-    UpdatesToV2,
-    agent_capabilities,
-    auth_method,
-    mcp_server,
-    session_result,
-)
 from codex_acp.errors import ErrorReply, InvalidPayload, RpcError
 from codex_acp.jsonrpc.message import (
     INTERNAL_ERROR,
@@ -153,8 +147,8 @@ class V1AgentAsV2:
             {
                 "protocolVersion": 2,
                 "info": result.get("agentInfo") or {"name": "unknown", "version": "unknown"},
-                "capabilities": agent_capabilities(result.get("agentCapabilities") or {}),
-                "authMethods": [*map(auth_method, result.get("authMethods") or ())],
+                "capabilities": v1_to_v2.agent_capabilities(result.get("agentCapabilities") or {}),
+                "authMethods": [*map(v1_to_v2.auth_method, result.get("authMethods") or ())],
             }
         )
 
@@ -169,7 +163,7 @@ class V1AgentAsV2:
     async def _new(self, request: v2.NewSessionRequest) -> v2.NewSessionResponse:
         result = await self._handle("session/new", _opening_params(request))
         self._any_session(result["sessionId"]).is_open = True
-        return v2.NewSessionResponse.model_validate(session_result(result))
+        return v2.NewSessionResponse.model_validate(v1_to_v2.session_result(result))
 
     async def _list(self, request: v2.ListSessionsRequest) -> v2.ListSessionsResponse:
         result: Json = {"sessions": []}
@@ -199,7 +193,7 @@ class V1AgentAsV2:
             session = self._any_session(request.session_id)  # a delete may have removed it
             session.is_open = True
         session.send_state()
-        return v2.ResumeSessionResponse.model_validate(session_result(result))
+        return v2.ResumeSessionResponse.model_validate(v1_to_v2.session_result(result))
 
     async def _close(self, request: v2.CloseSessionRequest) -> v2.CloseSessionResponse:
         session = self._open_session(request.session_id)
@@ -222,7 +216,7 @@ class V1AgentAsV2:
         if params.get("type") == "id":
             del params["type"]
         result = await self._handle("session/set_config_option", params)
-        return v2.SetSessionConfigOptionResponse.model_validate(session_result(result))
+        return v2.SetSessionConfigOptionResponse.model_validate(v1_to_v2.session_result(result))
 
     async def _prompt(self, request: v2.PromptRequest) -> v2.PromptResponse:
         session = self._open_session(request.session_id)
@@ -263,7 +257,7 @@ class V1AgentAsV2:
 def _opening_params(request: v2.NewSessionRequest | v2.ResumeSessionRequest) -> Json:
     params = plain(request)
     params.pop("replayFrom", None)
-    return {**params, "mcpServers": [*map(mcp_server, params.get("mcpServers") or ())]}
+    return {**params, "mcpServers": [*map(v1_to_v2.mcp_server, params.get("mcpServers") or ())]}
 
 
 def _params_of_v1(method: str, params: Json) -> Any:
@@ -280,7 +274,7 @@ class _Session:
     """The prompts and the state of one session, as the client of version 2 sees them."""
 
     def __init__(self, side: AgentSide, spawn: Spawn, session_id: str) -> None:
-        self.updates: UpdatesToV2 = UpdatesToV2()
+        self.updates: v1_to_v2.UpdatesToV2 = v1_to_v2.UpdatesToV2()
         self._side = side
         self._spawn = spawn
         self._id = session_id

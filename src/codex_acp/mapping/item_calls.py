@@ -13,19 +13,10 @@ from typing import TYPE_CHECKING, Final, assert_never
 from codex_acp._json import text_at
 from codex_acp.codex._generated import models
 from codex_acp.codex.approvals.running_items import created_paths, move_target, server_of
+from codex_acp.mapping import prompt
 from codex_acp.mapping.call import UNFINISHED, ShownStatus, first_names, known_fields, shown_status
 from codex_acp.mapping.content import ImageBlock, Location, TerminalContent, TextBlock
 from codex_acp.mapping.events import ToolCallAnnounced, tool_call_id
-from codex_acp.mapping.prompt import (
-    bounded_block,
-    file_link,
-    json_content,
-    mcp_content,
-    output_block,
-    output_content,
-    untrusted_link,
-    without_data,
-)
 from codex_acp.routing.changes import (
     CONTENT_LIMIT,
     Change,
@@ -75,7 +66,7 @@ def call_of(
             call = _web_search_call(item, shown)
         case models.ImageViewThreadItem():
             title = f"View image {inline(item.path.rstrip('/').rsplit('/', 1)[-1] or item.path)}"
-            content, places = [file_link(item.path)], [Location(item.path)]
+            content, places = [prompt.file_link(item.path)], [Location(item.path)]
             raw_input = {"path": item.path}
             call = _call(item.id, shown, title, content, raw_input, kind="read", locations=places)
         case models.ImageGenerationThreadItem() | models.FileIdImageGenerationThreadItem():
@@ -251,7 +242,7 @@ def _command_call(
         shown = ShownStatus(shown.status, line)
     content = command_content(item, terminal=terminal)
     if output and not terminal:
-        content.append(output_block(output))
+        content.append(prompt.output_block(output))
     if phase != "running":
         if not terminal and item.exit_code is not None:
             content.append(TextBlock(f"Exit code: {item.exit_code}"))
@@ -405,10 +396,10 @@ def _mcp_call(item: models.McpToolCallThreadItem, phase: Phase) -> ToolCallAnnou
     server = server_of(item)
     result: object = None
     if item.result is not None:
-        content += [mcp_content(block) for block in item.result.content]
-        result = without_data(plain(item.result.structured_content))
+        content += [prompt.mcp_content(block) for block in item.result.content]
+        result = prompt.without_data(plain(item.result.structured_content))
         if result is not None and not item.result.content:
-            content.append(json_content(result))
+            content.append(prompt.json_content(result))
     if item.error is not None:
         content.append(code_content(item.error.message, heading="Error:"))
     title = f"{inline(server)}: {inline(item.tool)}"
@@ -424,7 +415,7 @@ def arguments_content(arguments: object, limit: int = CONTENT_LIMIT) -> list[Cal
     """Show at most ``limit`` characters of the arguments of a call, if it has arguments."""
     if arguments in (None, {}):
         return []
-    return [json_content(arguments, "Arguments:", limit)]
+    return [prompt.json_content(arguments, "Arguments:", limit)]
 
 
 def _dynamic_call(item: models.DynamicToolCallThreadItem, phase: Phase) -> ToolCallAnnounced:
@@ -433,7 +424,7 @@ def _dynamic_call(item: models.DynamicToolCallThreadItem, phase: Phase) -> ToolC
     if shown.status == "completed" and item.success is False:
         shown = ShownStatus("failed")
     content = arguments_content(item.arguments)
-    content += [output_content(part) for part in item.content_items or ()]
+    content += [prompt.output_content(part) for part in item.content_items or ()]
     title = _tool_name(item.namespace, item.tool)
     tool = {"namespace": item.namespace, "tool": item.tool}
     raw_input = {**tool, "arguments": plain(item.arguments)}
@@ -446,9 +437,9 @@ def _function_output_call(
 ) -> ToolCallAnnounced:
     """Show the output of a function; Codex keeps no item for the call of the function."""
     if isinstance(item.output, str):
-        content: list[CallContent] = [output_block(item.output)] if item.output else []
+        content: list[CallContent] = [prompt.output_block(item.output)] if item.output else []
     else:
-        content = [output_content(part) for part in item.output]
+        content = [prompt.output_content(part) for part in item.output]
     title = _tool_name(item.namespace, item.name)
     raw_input = {"namespace": item.namespace, "name": item.name}
     return _call(item.id, shown, title, content, raw_input, name=item.name)
@@ -495,10 +486,10 @@ def _web_search_call(item: models.WebSearchThreadItem, shown: ShownStatus) -> To
     for result in item.results or ():
         url = text_at(result, "url")
         if url is None:
-            content.append(json_content(result))
+            content.append(prompt.json_content(result))
         else:
             name, snippet = text_at(result, "title") or url, text_at(result, "snippet")
-            content.append(untrusted_link(name, url, snippet))
+            content.append(prompt.untrusted_link(name, url, snippet))
     raw_input = {"query": item.query, "action": plain(item.action)}
     output = {"results": plain(item.results)} if item.results else None
     return _call(item.id, shown, title, content, raw_input, kind=kind, raw_output=output)
@@ -522,14 +513,14 @@ def _image_call(
     else:
         shown = shown_status(None, "cut_off")
     saved_path = item.saved_path
-    content: list[CallContent] = [file_link(saved_path)] if saved_path else []
+    content: list[CallContent] = [prompt.file_link(saved_path)] if saved_path else []
     if result:
         types = (type_ for start, type_ in _IMAGE_TYPES.items() if result.startswith(start))
         image_type = next(types, None)
         if image_type is None:
             content.append(TextBlock(f"Image: {inline(result, _REFERENCE_LIMIT)}"))
         else:
-            content.append(bounded_block(ImageBlock(result, image_type)))
+            content.append(prompt.bounded_block(ImageBlock(result, image_type)))
     match item.failure:
         case models.UsageLimitExceededImageGenerationFailure(limit_id=limit_id):
             text = f"No image: the usage limit {inline(limit_id)} is exceeded."

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, assert_never
 
 from codex_acp.codex._generated import models
-from codex_acp.mapping import messages
+from codex_acp.mapping import messages, running_calls
 from codex_acp.mapping.content import TextBlock
 from codex_acp.mapping.events import (
     MessageRestarted,
@@ -20,12 +20,6 @@ from codex_acp.mapping.events import (
     ToolCallChanged,
 )
 from codex_acp.mapping.item_calls import status_of
-from codex_acp.mapping.running_calls import (
-    announce,
-    call_completed,
-    call_started,
-    show_history_call,
-)
 from codex_acp.routing.display import TITLE_LIMIT, block, inline, listed
 from codex_acp.wire.codec import plain
 from codex_acp.wire.model import UnknownValue, UnknownVariant
@@ -61,7 +55,7 @@ def show_start(state: SessionState, item: models.ThreadItem) -> SessionEvents:
             | models.ExitedReviewModeThreadItem()
         ):
             return ()
-    return call_started(state, item)
+    return running_calls.call_started(state, item)
 
 
 def show_end(state: SessionState, item: models.ThreadItem, *, live: bool) -> SessionEvents:
@@ -84,7 +78,8 @@ def show_end(state: SessionState, item: models.ThreadItem, *, live: bool) -> Ses
             return messages.hook_prompt(state, item)
         case models.EnteredReviewModeThreadItem() | models.ExitedReviewModeThreadItem():
             return _review_mode(state, item)
-    return call_completed(state, item) if live else show_history_call(state, item)
+    show = running_calls.call_completed if live else running_calls.show_history_call
+    return show(state, item)
 
 
 def show_history_item(
@@ -120,7 +115,7 @@ def approval_review_started(
     state: SessionState, params: models.ItemGuardianApprovalReviewStartedNotification
 ) -> SessionEvents:
     """Map ``item/autoApprovalReview/started`` to a tool call in progress."""
-    return announce(state, _review_call(params, "in_progress"))
+    return running_calls.announce(state, _review_call(params, "in_progress"))
 
 
 def approval_review_completed(

@@ -9,26 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, assert_never
 
 from codex_acp.codex.approvals.running_items import full_server_name
-from codex_acp.mapping.events import (
-    CompactionChanged,
-    Notice,
-    PermissionOption,
-    PermissionQuestion,
-    PlanChanged,
-    PlanStep,
-    SessionEvent,
-    SessionEvents,
-    Severity,
-    StepStatus,
-    TextChunk,
-    ThoughtChunk,
-    ThoughtLine,
-    ToolCallAnnounced,
-    ToolCallChanged,
-    UserMessage,
-    announcement,
-    tool_call_id,
-)
+from codex_acp.mapping import events
+from codex_acp.mapping.events import SessionEvent, SessionEvents, Severity, StepStatus, tool_call_id
 from codex_acp.mapping.prompt import content_block
 from codex_acp.mapping.state import SentThought, add_piece, left_to_send
 from codex_acp.routing.changes import code_content
@@ -47,12 +29,12 @@ _NO_TEXT: Final = "Codex sent a warning without a text"
 
 def make_notice(
     text: str, severity: Severity = "warning", details: str | None = None, *, optional: bool = False
-) -> Notice:
+) -> events.Notice:
     """Return a notice of any length, with invisible characters escaped. ``text`` must be clear
     without ``details``; `Notice` explains ``optional``."""
     text = still_visible(text.strip()) or _NO_TEXT
     details = still_visible(details.strip()) if details else None
-    return Notice(severity, text, details, optional)
+    return events.Notice(severity, text, details, optional)
 
 
 def notice_events(
@@ -117,13 +99,13 @@ def text_delta(state: SessionState, item_id: str, delta: str) -> SessionEvents:
         state.sent_text[item_id] = [delta]
     else:
         add_piece(pieces, delta)
-    return (TextChunk(item_id, delta),)
+    return (events.TextChunk(item_id, delta),)
 
 
 def text_completed(state: SessionState, item_id: str, whole: str) -> SessionEvents:
     """Show the part of the whole text that no delta has shown."""
     left = left_to_send(state.sent_text.setdefault(item_id, []), item_id, whole)
-    return () if left is None else (TextChunk(*left),)  # may begin another message
+    return () if left is None else (events.TextChunk(*left),)  # may begin another message
 
 
 def user_message(
@@ -140,7 +122,9 @@ def user_message(
     if item.id in state.sent_text:
         return ()
     state.sent_text[item.id] = []  # shown once, although Codex reports its start and its end
-    return (UserMessage(item.id, [content_block(part) for part in item.content], item.client_id),)
+    return (
+        events.UserMessage(item.id, [content_block(part) for part in item.content], item.client_id),
+    )
 
 
 # The model's reasoning: the summary, or the raw text if there is no summary.
@@ -171,7 +155,7 @@ def reasoning_completed(state: SessionState, item: models.ReasoningThreadItem) -
     thought = state.thoughts.setdefault(item.id, SentThought(raw=not summary, part=0))
     whole = raw_text if thought.raw else summary
     left = left_to_send(thought.pieces, item.id, whole) if whole else None
-    return () if left is None else (ThoughtChunk(*left),)
+    return () if left is None else (events.ThoughtChunk(*left),)
 
 
 def _thought_delta(
@@ -182,13 +166,13 @@ def _thought_delta(
     thought = state.thoughts.get(item_id)
     if thought is None or (thought.raw and not raw):  # the summary replaces the raw text
         state.thoughts[item_id] = SentThought(raw, part, [delta])
-        return (ThoughtChunk(item_id, delta if thought is None else _BLANK_LINE + delta),)
+        return (events.ThoughtChunk(item_id, delta if thought is None else _BLANK_LINE + delta),)
     if raw and not thought.raw:
         return ()
     text = delta if part == thought.part else _BLANK_LINE + delta
     thought.part = part
     add_piece(thought.pieces, text)
-    return (ThoughtChunk(item_id, text),)
+    return (events.ThoughtChunk(item_id, text),)
 
 
 # Compaction of the context.
@@ -200,7 +184,7 @@ def compaction_started(state: SessionState, item: ContextCompactionThreadItem) -
     if compaction_id in state.open_compactions:
         return ()
     state.open_compactions.append(compaction_id)
-    return (CompactionChanged(compaction_id, "in_progress", announced=False),)
+    return (events.CompactionChanged(compaction_id, "in_progress", announced=False),)
 
 
 def compaction_completed(state: SessionState, item: ContextCompactionThreadItem) -> SessionEvents:
@@ -209,13 +193,16 @@ def compaction_completed(state: SessionState, item: ContextCompactionThreadItem)
     announced = compaction_id in state.open_compactions
     if announced:
         state.open_compactions.remove(compaction_id)
-    return (CompactionChanged(compaction_id, "completed", announced=announced),)
+    return (events.CompactionChanged(compaction_id, "completed", announced=announced),)
 
 
 def close_compactions(state: SessionState) -> SessionEvents:
     """Cancel the open compactions, because the turn ended."""
     left, state.open_compactions = state.open_compactions, []
-    return [CompactionChanged(compaction_id, "cancelled", announced=True) for compaction_id in left]
+    return [
+        events.CompactionChanged(compaction_id, "cancelled", announced=True)
+        for compaction_id in left
+    ]
 
 
 # Hooks: shown if they stopped something, failed, or have a message for the person.
@@ -383,9 +370,9 @@ def plan_updated(state: SessionState, params: models.TurnPlanUpdatedNotification
     shown: list[SessionEvent] = []
     if params.explanation and params.explanation != state.plan_explanation:
         state.plan_explanation = params.explanation
-        shown.append(ThoughtLine(f"{params.turn_id}-plan", params.explanation))
-    steps = [PlanStep(step.step, _step_status(step)) for step in params.plan]
-    shown.append(PlanChanged(params.turn_id, steps))
+        shown.append(events.ThoughtLine(f"{params.turn_id}-plan", params.explanation))
+    steps = [events.PlanStep(step.step, _step_status(step)) for step in params.plan]
+    shown.append(events.PlanChanged(params.turn_id, steps))
     return shown
 
 
@@ -397,13 +384,13 @@ def plan_completed(state: SessionState, item: models.PlanThreadItem) -> SessionE
 
 def plan_question(
     session_id: str, item_id: str, plan: str
-) -> tuple[ToolCallAnnounced, PermissionQuestion]:
+) -> tuple[events.ToolCallAnnounced, events.PermissionQuestion]:
     """Return the tool call and the question whether to implement a plan.
 
     The question shows the plan again as a code block: Markdown of a message could hide parts of it.
     """
     call_id, content = tool_call_id(item_id, "plan-review"), [code_content(plan, "markdown")]
-    shown = ToolCallChanged(
+    shown = events.ToolCallChanged(
         id=call_id,
         title=PLAN_QUESTION,
         kind="switch_mode",
@@ -412,10 +399,14 @@ def plan_question(
         raw_input={"plan": plan},
     )
     options = (
-        PermissionOption(IMPLEMENT, "Yes, implement this plan", "allow_once"),
-        PermissionOption("revise_plan", "No, and tell Codex what to do differently", "reject_once"),
+        events.PermissionOption(IMPLEMENT, "Yes, implement this plan", "allow_once"),
+        events.PermissionOption(
+            "revise_plan", "No, and tell Codex what to do differently", "reject_once"
+        ),
     )
-    return announcement(shown, content), PermissionQuestion(session_id, shown, options)
+    return events.announcement(shown, content), events.PermissionQuestion(
+        session_id, shown, options
+    )
 
 
 def _step_status(step: models.TurnPlanStep) -> StepStatus:

@@ -11,15 +11,8 @@ from collections import deque
 from typing import TYPE_CHECKING, Final
 
 from codex_acp._json import text_at
+from codex_acp.mapping import events
 from codex_acp.mapping.content import TextBlock
-from codex_acp.mapping.events import (
-    SessionMessage,
-    TextChunk,
-    ToolCallAnnounced,
-    ToolCallChanged,
-    UserMessage,
-    tool_call_id,
-)
 from codex_acp.mapping.items import show_history_item
 from codex_acp.mapping.state import SessionState, SubAgent
 from codex_acp.routing.display import inline, shortened, visible
@@ -31,7 +24,6 @@ if TYPE_CHECKING:
     from codex_acp.codex._generated.models import ThreadItem
     from codex_acp.jsonrpc.message import JsonValue
     from codex_acp.mapping.content import CallContent
-    from codex_acp.mapping.events import SessionEvent
 
 NAMING: Final = frozenset({"item/started", "item/completed"})
 """Notifications whose items may name a sub-agent."""
@@ -50,7 +42,7 @@ def agents_named_by(thread_id: str, item: JsonValue) -> Iterator[SubAgent]:
     """Yield the sub-agents that an item of the thread names, with the facts that the item tells."""
     if not isinstance(item, dict):
         return
-    call_id, kind = tool_call_id(text_at(item, "id") or ""), item.get("type")
+    call_id, kind = events.tool_call_id(text_at(item, "id") or ""), item.get("type")
     if kind == "collabAgentToolCall":
         receivers = item.get("receiverThreadIds")
         started, description = item.get("tool") == "spawnAgent", None
@@ -69,12 +61,13 @@ def agents_named_by(thread_id: str, item: JsonValue) -> Iterator[SubAgent]:
             yield SubAgent(child, thread_id, call_id, title=title, started=True)
 
 
-def as_event_of_sub_agent(event: SessionEvent, agent: SubAgent) -> SessionEvent:
+def as_event_of_sub_agent(event: events.SessionEvent, agent: SubAgent) -> events.SessionEvent:
     """Return an event of a sub-agent's thread for its own session: a task is a `SessionMessage`
     there, because no person wrote it."""
-    if isinstance(event, UserMessage):
-        return SessionMessage(event.message_id, event.content, agent.parent_id, agent.thread_id)
-    if isinstance(event, ToolCallAnnounced | ToolCallChanged):
+    if isinstance(event, events.UserMessage):
+        sender, recipient = agent.parent_id, agent.thread_id
+        return events.SessionMessage(event.message_id, event.content, sender, recipient)
+    if isinstance(event, events.ToolCallAnnounced | events.ToolCallChanged):
         event.stoppable = None  # in a sub-agent's session only the turn can be stopped
     return event
 
@@ -100,20 +93,21 @@ class SubAgentNotes:
         self._count = 0
         """All lines, kept or not."""
 
-    def note_event(self, event: SessionEvent) -> None:
+    def note_event(self, event: events.SessionEvent) -> None:
         """Note the content of an event if it is about the tool call."""
-        if isinstance(event, ToolCallAnnounced | ToolCallChanged) and event.id == self._call_id:
-            self._above = list(event.content or self._above)
+        if isinstance(event, events.ToolCallAnnounced | events.ToolCallChanged):
+            if event.id == self._call_id:
+                self._above = list(event.content or self._above)
 
     def add_item(self, agent: SubAgent, item: ThreadItem, features: ClientFeatures) -> bool:
         """Add lines about an ended item of a sub-agent; return whether the item gave any line."""
         added = False
         for event in show_history_item(SessionState(features), item, turn_running=False):
-            if isinstance(event, ToolCallAnnounced):
+            if isinstance(event, events.ToolCallAnnounced):
                 end = _ENDINGS.get(event.status)
                 self.add_line(agent, event.title if end is None else f"{event.title} ({end})")
                 added = True
-            elif isinstance(event, TextChunk) and event.text.strip():
+            elif isinstance(event, events.TextChunk) and event.text.strip():
                 self.add_line(agent, f"said {inline(event.text, WORDS_LIMIT)}")
                 added = True
         return added
@@ -123,9 +117,9 @@ class SubAgentNotes:
         self._lines.append(f"- {inline(agent.title or agent.thread_id)}: {line}")
         self._count += 1
 
-    def shown(self) -> ToolCallChanged:
+    def shown(self) -> events.ToolCallChanged:
         """Return the change of the tool call that shows the kept lines."""
         earlier = self._count - len(self._lines)
         first = [f"({earlier:,} earlier lines are not shown)"] if earlier else []
         text = "\n".join(["What the sub-agent did:", *first, *self._lines])
-        return ToolCallChanged(id=self._call_id, content=[*self._above, TextBlock(text)])
+        return events.ToolCallChanged(id=self._call_id, content=[*self._above, TextBlock(text)])

@@ -5,20 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from codex_acp.codex.threads.opening import git_programs_refusal
+from codex_acp.mapping import events
 from codex_acp.mapping.content import TextBlock
-from codex_acp.mapping.events import (
-    PermissionOption,
-    PermissionQuestion,
-    ToolCallChanged,
-    announcement,
-)
 from codex_acp.routing.display import TITLE_LIMIT, code_span, visible
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from codex_acp.codex.threads.opening import GitProgram
-    from codex_acp.mapping.events import ToolCallAnnounced
 
 RUN: Final = "run_git_programs"
 REFUSE: Final = "refuse_git_programs"
@@ -53,7 +47,7 @@ def unrestored_line(reason: str) -> str:
 
 def programs_question(
     session_id: str, call_id: str, directory: str, programs: Sequence[GitProgram]
-) -> tuple[ToolCallAnnounced, PermissionQuestion] | None:
+) -> tuple[events.ToolCallAnnounced, events.PermissionQuestion] | None:
     """Return the tool call and the question whether git may run ``programs``; None if the title
     would be too long.
 
@@ -84,7 +78,7 @@ def programs_question(
         for p in programs
     ]
     raw_input = {"directory": visible(directory), "programs": shown_programs}
-    shown = ToolCallChanged(
+    shown = events.ToolCallChanged(
         id=call_id,
         title=title,
         kind="other",
@@ -93,14 +87,15 @@ def programs_question(
         raw_input=raw_input,
     )
     options = (
-        PermissionOption(
+        events.PermissionOption(
             RUN,
             "Yes, in this directory, until the agent ends or that configuration changes",
             "allow_always",
         ),
-        PermissionOption(REFUSE, "No, do nothing here", "reject_once"),
+        events.PermissionOption(REFUSE, "No, do nothing here", "reject_once"),
     )
-    return announcement(shown, content), PermissionQuestion(session_id, shown, options)
+    question = events.PermissionQuestion(session_id, shown, options)
+    return events.announcement(shown, content), question
 
 
 def programs_refused(directory: str, root: str, programs: Sequence[GitProgram]) -> str:

@@ -13,32 +13,16 @@ from typing import TYPE_CHECKING, Final, NamedTuple, assert_never
 
 from codex_acp.codex._generated import models
 from codex_acp.codex.approvals import classify as classes
+from codex_acp.codex.approvals import grants
 from codex_acp.codex.approvals.actions import (
     changes_of,
     command_written_to,
     is_input,
     path_of_entry,
 )
-from codex_acp.codex.approvals.grants import (
-    Always,
-    Grant,
-    OfferedGrants,
-    Once,
-    RememberHost,
-    RememberPrefix,
-    Session,
-    allows,
-    arguments_of,
-)
 from codex_acp.codex.approvals.running_items import created_paths, removed_paths, server_of
+from codex_acp.mapping import events
 from codex_acp.mapping.content import CallContent, Location, TextBlock
-from codex_acp.mapping.events import (
-    CallKind,
-    CommandSubject,
-    OptionKind,
-    PermissionOption,
-    ToolCallChanged,
-)
 from codex_acp.routing.changes import (
     CONTENT_LIMIT,
     Change,
@@ -85,12 +69,12 @@ _BOOKKEEPING: Final = frozenset(
 class PermissionChoice(NamedTuple):
     """One option of a permission request; ``grant`` None is the plain rejection."""
 
-    option: PermissionOption
-    grant: Grant | None
+    option: events.PermissionOption
+    grant: grants.Grant | None
 
 
 def choices(
-    offered: OfferedGrants, approval: classes.ApprovalRequest, token: str
+    offered: grants.OfferedGrants, approval: classes.ApprovalRequest, token: str
 ) -> tuple[PermissionChoice, ...]:
     """Return the options of one ledger entry: grants, the plain rejection, lasting rejections.
 
@@ -103,36 +87,36 @@ def choices(
         parts = [change.diff for change in approval.item.changes]
     is_complete = all(len(visible(part, multiline=True)) <= CONTENT_LIMIT for part in parts)
     allowing: list[PermissionChoice] = []
-    reject = PermissionOption(f"{token}:reject", "Reject and go on", "reject_once")
+    reject = events.PermissionOption(f"{token}:reject", "Reject and go on", "reject_once")
     rejecting = [PermissionChoice(reject, None)]
     for number, grant in enumerate(offered.grants):
-        kind: OptionKind = "reject_always"
-        if allows(grant):
-            kind = "allow_once" if isinstance(grant, Once) else "allow_always"
-        option = PermissionOption(f"{token}:{number}", _label(grant, approval), kind)
-        if not allows(grant):
+        kind: events.OptionKind = "reject_always"
+        if grants.allows(grant):
+            kind = "allow_once" if isinstance(grant, grants.Once) else "allow_always"
+        option = events.PermissionOption(f"{token}:{number}", _label(grant, approval), kind)
+        if not grants.allows(grant):
             rejecting.append(PermissionChoice(option, grant))
         elif is_complete:
             allowing.append(PermissionChoice(option, grant))
     return (*allowing, *rejecting)
 
 
-def _label(grant: Grant, approval: classes.ApprovalRequest) -> str:
+def _label(grant: grants.Grant, approval: classes.ApprovalRequest) -> str:
     """Return the label of an option: how far Codex takes the grant (`docs/contract.md`, 2.6)."""
     match grant:
-        case Once():
+        case grants.Once():
             return "Allow once"
-        case Session():
+        case grants.Session():
             return f"Allow for this session: {_reach(approval)}"
-        case Always():
+        case grants.Always():
             return f"Allow {_FOR_GOOD}: {_reach(approval)}"
-        case RememberPrefix(prefix=prefix):
+        case grants.RememberPrefix(prefix=prefix):
             command = " ".join(json.dumps(part, ensure_ascii=False) for part in prefix)
             return (
                 f"Allow {_FOR_GOOD}, unasked and outside of the sandbox: every command that "
                 f"begins with {inline(command, None)}"
             )
-        case RememberHost(host=host, action=action):
+        case grants.RememberHost(host=host, action=action):
             verb = "Allow" if action == "allow" else "Reject"
             return f"{verb} {_FOR_GOOD}: every connection to {inline(host, None)}"
         case _:
@@ -173,14 +157,14 @@ def identity_of(approval: classes.ApprovalRequest) -> ToolIdentity:
 
 def permission_call(
     approval: classes.ApprovalRequest, tool_call_id: str, sub_agent: str | None, looks: Looks
-) -> ToolCallChanged:
+) -> events.ToolCallChanged:
     """Return the permission request's tool call. ``sub_agent`` is the thread id of the sub-agent
     that asks, if one does. The content of a file change is left out: the client keeps the diffs
     that were announced with the item."""
     title, kind = _title(approval, looks)
     if sub_agent is not None:
         title = f"{title} (asked by sub-agent {inline(sub_agent)})"
-    return ToolCallChanged(
+    return events.ToolCallChanged(
         id=tool_call_id,
         title=title,
         kind=kind,
@@ -197,7 +181,7 @@ def permission_call(
 
 
 def announced_content(
-    approval: classes.ApprovalRequest, shown: ToolCallChanged, looks: Looks
+    approval: classes.ApprovalRequest, shown: events.ToolCallChanged, looks: Looks
 ) -> Sequence[CallContent]:
     """Return the content to announce: the diffs of a file change, else the question's content."""
     if not isinstance(approval, classes.FileChangeApproval):
@@ -210,7 +194,7 @@ def _changes(approval: classes.ApprovalRequest, looks: Looks) -> list[Change]:
     return [Change(change, looks, not_done=True, waiting=True) for change in changes_of(approval)]
 
 
-def _title(approval: classes.ApprovalRequest, looks: Looks) -> tuple[str, CallKind]:
+def _title(approval: classes.ApprovalRequest, looks: Looks) -> tuple[str, events.CallKind]:
     """Return the title and the kind of the permission request's tool call."""
     match approval:
         case classes.CommandApproval(request=request):
@@ -295,7 +279,7 @@ def _shown_place(path: models.FileSystemPath) -> str:
 def _raw_input(approval: classes.ApprovalRequest, looks: Looks) -> dict[str, object]:
     """Return the action, where its paths lead, and the reason: the whole question as JSON."""
     raw: dict[str, object] = {
-        k: v for k, v in arguments_of(approval).items() if k not in _BOOKKEEPING
+        k: v for k, v in grants.arguments_of(approval).items() if k not in _BOOKKEEPING
     }
     changes = changes_of(approval)
     replaced = [path for path in created_paths(changes) if path in looks and looks[path].exists]
@@ -369,21 +353,21 @@ def reason_shown(approval: classes.ApprovalRequest) -> str | None:
     return f"Reason given:\n{quotation(reason)}"
 
 
-def command_of(approval: classes.ApprovalRequest, looks: Looks) -> CommandSubject | None:
+def command_of(approval: classes.ApprovalRequest, looks: Looks) -> events.CommandSubject | None:
     """Return the command in question if the command and its directory are the whole action. Returns
     None for a connection, an input, more permissions, a path behind a link, or a character without
     a glyph: then only the tool call shows the action."""
     if real_paths(looks):
         return None
-    subject: CommandSubject | None = None
+    subject: events.CommandSubject | None = None
     match approval:
         case classes.CommandApproval(request=request):
             params = request.params
             more = params.network_approval_context or params.additional_permissions
             if more is None and not is_input(approval) and params.command and params.cwd:
-                subject = CommandSubject(params.command, params.cwd)
+                subject = events.CommandSubject(params.command, params.cwd)
         case classes.LegacyCommandApproval(request=legacy):
-            subject = CommandSubject(shlex.join(legacy.params.command), legacy.params.cwd)
+            subject = events.CommandSubject(shlex.join(legacy.params.command), legacy.params.cwd)
     if subject is None or not is_plain(subject.command, multiline=True):
         return None
     return subject if is_plain(subject.cwd) else None
@@ -407,7 +391,7 @@ def _action(approval: classes.ApprovalRequest) -> list[_Part]:
         case classes.FileChangeApproval():
             return []
         case classes.LegacyPatchApproval() | classes.PermissionsApproval():
-            return [_Part("", _json(arguments_of(approval)))]
+            return [_Part("", _json(grants.arguments_of(approval)))]
         case _:
             assert_never(approval)
 

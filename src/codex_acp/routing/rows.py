@@ -7,12 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Generic, Literal, NamedTuple, TypeAlias, TypeVar, get_args
 
-from codex_acp.codex.approvals.classify import (
-    ApprovalRequest,
-    ElicitationRequest,
-    ProgramOnly,
-    Refused,
-)
+from codex_acp.codex.approvals import classify
 from codex_acp.errors import IncompleteTable
 from codex_acp.wire.registry import require_rows
 
@@ -79,10 +74,12 @@ def _problems(row: AnyRow, field_types: tuple[str, ...]) -> Iterator[str]:
     if isinstance(row, Row):
         if bool(row.decline) == bool(row.approval or row.elicitation):
             yield "it must either ask or decline"
-        yield from _misplaced(row.approval, get_args(ApprovalRequest), field_types)
+        yield from _misplaced(row.approval, get_args(classify.ApprovalRequest), field_types)
         # The classes of declined requests have a request, but no params or item of it.
-        yield from _misplaced(row.decline, (ProgramOnly, Refused), field_types[:1])
-    yield from _misplaced(row.elicitation, get_args(ElicitationRequest), field_types)
+        yield from _misplaced(
+            row.decline, (classify.ProgramOnly, classify.Refused), field_types[:1]
+        )
+    yield from _misplaced(row.elicitation, get_args(classify.ElicitationRequest), field_types)
 
 
 def _misplaced(
