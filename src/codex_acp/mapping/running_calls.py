@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 from codex_acp._json import text_at
 from codex_acp._record import names_of
 from codex_acp.codex._generated import models
+from codex_acp.mapping import events
 from codex_acp.mapping.call import (
     OVERHEAD_BYTES,
     UNFINISHED,
@@ -23,16 +24,7 @@ from codex_acp.mapping.call import (
     size_of_text,
 )
 from codex_acp.mapping.content import TextBlock
-from codex_acp.mapping.events import (
-    CallStatus,
-    SessionEvent,
-    SessionEvents,
-    TerminalOutput,
-    TerminalState,
-    ToolCallAnnounced,
-    ToolCallChanged,
-    tool_call_id,
-)
+from codex_acp.mapping.events import SessionEvent, SessionEvents, ToolCallChanged, tool_call_id
 from codex_acp.mapping.item_calls import (
     arguments_content,
     call_of,
@@ -152,11 +144,11 @@ def more_output(
         return _send_if_due(state, call_id, open_call)
     output.has_unsent = False
     if typed:
-        return (TerminalOutput(call_id, text),)
+        return (events.TerminalOutput(call_id, text),)
     # After each `WHOLE_LIMIT` bytes of output, replace all that the client has kept.
     size_before = output.size - size_of_text(text)
     passes_limit = output.size // WHOLE_LIMIT > size_before // WHOLE_LIMIT
-    return (TerminalOutput(call_id, text, output.end() if passes_limit else None),)
+    return (events.TerminalOutput(call_id, text, output.end() if passes_limit else None),)
 
 
 def _find_open_call(state: SessionState, call_id: str) -> OpenCall | None:
@@ -196,7 +188,7 @@ def _send_if_due(state: SessionState, call_id: str, open_call: OpenCall) -> Sess
 _WHOLE_AGAIN: Final = "\n[Some of this was not streamed. The whole output:]\n"
 
 
-def announce(state: SessionState, call: ToolCallAnnounced) -> SessionEvents:
+def announce(state: SessionState, call: events.ToolCallAnnounced) -> SessionEvents:
     """Announce a tool call before a question about it; set an announced tool call to pending.
 
     Sends the unsent diffs of a file change first: the question refers to them.
@@ -262,12 +254,12 @@ def call_completed(state: SessionState, item: ToolItem) -> SessionEvents:
     return (update,)
 
 
-def _as_update(call: ToolCallAnnounced) -> ToolCallChanged:
+def _as_update(call: events.ToolCallAnnounced) -> ToolCallChanged:
     """Return a change with all fields of a tool call: a permission request may have changed any."""
     return ToolCallChanged(**{name: getattr(call, name) for name in names_of(ToolCallChanged)})
 
 
-def _client_has_diffs(open_call: OpenCall | None, call: ToolCallAnnounced) -> bool:
+def _client_has_diffs(open_call: OpenCall | None, call: events.ToolCallAnnounced) -> bool:
     """Return whether the client has the content of a file change: its diffs may be megabytes."""
     return (
         open_call is not None
@@ -293,7 +285,7 @@ def _background_completed(
     if item.aggregated_output is None:
         return (ended,)
     # All output again: Codex did not stream the part after the turn's end.
-    return (TerminalOutput(call_id, "", end_of_output(item.aggregated_output)), ended)
+    return (events.TerminalOutput(call_id, "", end_of_output(item.aggregated_output)), ended)
 
 
 def show_history_call(state: SessionState, item: ToolItem) -> SessionEvents:
@@ -427,7 +419,7 @@ def _streamed(open_call: OpenCall | None) -> str | None:
 
 
 def _announced_whole(
-    state: SessionState, item: ToolItem, call: ToolCallAnnounced, open_call: OpenCall | None
+    state: SessionState, item: ToolItem, call: events.ToolCallAnnounced, open_call: OpenCall | None
 ) -> SessionEvents:
     """Announce a tool call that has ended; then end its terminal, with all output."""
     state.announced[call.id] = None
@@ -462,7 +454,7 @@ def _terminal_change(
     begins: bool = False,
     output: str | None = None,
     ended: bool = False,
-) -> TerminalState | None:
+) -> events.TerminalState | None:
     """Return the change of the terminal that shows a command; None: no change, or no terminal.
 
     If the terminal ``begins``, any output, even an empty one, replaces what the client has kept.
@@ -471,7 +463,7 @@ def _terminal_change(
         return None
     if not isinstance(item, models.CommandExecutionThreadItem):
         return None
-    return TerminalState(
+    return events.TerminalState(
         tool_call_id(item.id),
         cwd=item.cwd if begins else None,
         command=visible(item.command, multiline=True) if begins else None,
@@ -491,5 +483,5 @@ def _is_process(item: ToolItem) -> bool:
     return isinstance(item, models.CommandExecutionThreadItem) and item.process_id is not None
 
 
-def _status_change(tool_call_id: str, status: CallStatus) -> ToolCallChanged:
+def _status_change(tool_call_id: str, status: events.CallStatus) -> ToolCallChanged:
     return ToolCallChanged(id=tool_call_id, status=status)

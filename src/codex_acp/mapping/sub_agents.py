@@ -95,9 +95,11 @@ class SubAgentNotes:
 
     def note_event(self, event: events.SessionEvent) -> None:
         """Note the content of an event if it is about the tool call."""
-        if isinstance(event, events.ToolCallAnnounced | events.ToolCallChanged):
-            if event.id == self._call_id:
-                self._above = list(event.content or self._above)
+        if (
+            isinstance(event, events.ToolCallAnnounced | events.ToolCallChanged)
+            and event.id == self._call_id
+        ):
+            self._above = list(event.content or self._above)
 
     def add_item(self, agent: SubAgent, item: ThreadItem, features: ClientFeatures) -> bool:
         """Add lines about an ended item of a sub-agent; return whether the item gave any line."""

@@ -12,17 +12,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, assert_never, cast
 
 from codex_acp.codex.approvals import classify as classes
+from codex_acp.codex.approvals import grants
 from codex_acp.codex.approvals.actions import place_of, unshowable
-from codex_acp.codex.approvals.grants import (
-    Always,
-    Once,
-    RememberHost,
-    RememberPrefix,
-    Session,
-    allows,
-    digest_of,
-    offered_grants,
-)
 from codex_acp.mapping.events import announcement, tool_call_id
 from codex_acp.routing._generated.rows import FIELD_TYPES
 from codex_acp.routing.approvals import announced_content, identity_of, permission_call
@@ -136,9 +127,10 @@ DISCRIMINATORS: Final[DiscriminatorRows] = {
     # The decisions: their ``approval`` has the grants, ``elicitation`` the answered questions, and
     # ``decline`` the refusals that send the decision.
     "COMMAND_DECISIONS": {
-        "accept": SentDecision(approval=(Once,), why="It allows this one command."),
+        "accept": SentDecision(approval=(grants.Once,), why="It allows this one command."),
         "acceptForSession": SentDecision(
-            approval=(Session,), why="It allows the same command again, where Codex offers that."
+            approval=(grants.Session,),
+            why="It allows the same command again, where Codex offers that.",
         ),
         "decline": SentDecision(
             decline=("refusal",), why="The command does not run and the turn goes on."
@@ -147,16 +139,17 @@ DISCRIMINATORS: Final[DiscriminatorRows] = {
             decline=("cancellation",), why="It ends the turn, so only a cancelled prompt sends it."
         ),
         "acceptWithExecpolicyAmendment": SentDecision(
-            approval=(RememberPrefix,),
+            approval=(grants.RememberPrefix,),
             why="It allows only commands that begin with the proposed prefix.",
         ),
         "applyNetworkPolicyAmendment": SentDecision(
-            approval=(RememberHost,), why="It is a rule for the proposed host and action only."
+            approval=(grants.RememberHost,),
+            why="It is a rule for the proposed host and action only.",
         ),
     },
     "ELICITATION_ACTIONS": {
         "accept": SentDecision(
-            approval=(Once, Session, Always),
+            approval=(grants.Once, grants.Session, grants.Always),
             elicitation=(classes.McpForm, classes.McpUrl),
             why="The ledger's grant sends it for approvals; for a form, the person's answer does.",
         ),
@@ -172,9 +165,9 @@ DISCRIMINATORS: Final[DiscriminatorRows] = {
         ),
     },
     "FILE_CHANGE_DECISIONS": {
-        "accept": SentDecision(approval=(Once,), why="It allows these changes."),
+        "accept": SentDecision(approval=(grants.Once,), why="It allows these changes."),
         "acceptForSession": SentDecision(
-            approval=(Session,), why="It allows any change to these files in this session."
+            approval=(grants.Session,), why="It allows any change to these files in this session."
         ),
         "decline": SentDecision(decline=("refusal",), why="No file changes and the turn goes on."),
         "cancel": SentDecision(
@@ -184,20 +177,20 @@ DISCRIMINATORS: Final[DiscriminatorRows] = {
     },
     "PERMISSION_SCOPES": {
         "turn": SentDecision(
-            approval=(Once,),
+            approval=(grants.Once,),
             decline=("refusal", "cancellation"),
             why="The permissions end with the turn; a refusal has this scope, and no permissions.",
         ),
         "session": SentDecision(
-            approval=(Session,), why="The permissions last until the session ends."
+            approval=(grants.Session,), why="The permissions last until the session ends."
         ),
     },
     "REVIEW_DECISIONS": {
         "approved": SentDecision(
-            approval=(Once,), why="It allows what the older request asks, once."
+            approval=(grants.Once,), why="It allows what the older request asks, once."
         ),
         "approved_for_session": SentDecision(
-            approval=(Session,), why="It allows what the older request asks for the session."
+            approval=(grants.Session,), why="It allows what the older request asks for the session."
         ),
         "approved_mcp_policy_amendment": SentDecision(
             why="It is never sent: MCP calls are asked for in another way."
@@ -280,8 +273,8 @@ def _approval(
     approval: classes.ApprovalRequest, session_id: str, thread_id: str, context: RoutingContext
 ) -> Approval | str:
     """Return the route that asks a person, or why the request is declined."""
-    looks, offered = context.looks, offered_grants(approval)
-    if not any(allows(grant) for grant in offered.grants):
+    looks, offered = context.looks, grants.offered_grants(approval)
+    if not any(grants.allows(grant) for grant in offered.grants):
         return "Codex offers no way to allow it"
     turn_id = getattr(approval.request.params, "turn_id", None)
     turn_id = turn_id or context.items.running_turn(thread_id)
@@ -301,7 +294,7 @@ def _approval(
         turn_id=turn_id,
         item_id=place.item_id,
         tool=identity_of(approval),
-        digest=digest_of(approval, looks),
+        digest=grants.digest_of(approval, looks),
         offered=offered,
         shown=shown,
         announcement=announcement(shown, announced_content(approval, shown, looks)),
