@@ -30,12 +30,9 @@ class TooLong(NamedTuple):
 
 
 class LineFramer:
-    """Cuts a byte stream into lines, without their ends.
-
-    Lines end with LF or CRLF; blank lines are skipped. A line of more than ``limit`` bytes (without
-    the LF) becomes one `TooLong`, and the next line is read as usual. At most ``limit`` bytes and
-    one chunk are in memory.
-    """
+    """Cuts a byte stream into lines, without their ends. Lines end with LF or CRLF; blank lines are
+    skipped. A line of more than ``limit`` bytes (without the LF) becomes one `TooLong`, and the
+    next line is read as usual. At most ``limit`` bytes and one chunk are in memory."""
 
     __slots__ = ("_line", "_skipping", "limit")
 

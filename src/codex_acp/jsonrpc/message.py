@@ -108,11 +108,9 @@ class ErrorResponse:
 
 @record
 class Malformed:
-    """A line that is not a message, with the error to answer.
-
-    ``answerable`` is False if the line looks like a response: an error that answers a response
-    could settle another request of the peer. ``id`` is the id in the line, if that is valid.
-    """
+    """A line that is not a message, with the error to answer. ``answerable`` is False if the line
+    looks like a response: an error that answers a response could settle another request of the
+    peer. ``id`` is the id in the line, if that is valid."""
 
     id: RequestId | None
     code: int

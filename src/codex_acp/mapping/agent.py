@@ -70,11 +70,9 @@ class LoginWays(NamedTuple):
 
 
 def auth_methods(capabilities: JsonValue, ways: LoginWays) -> list[dict[str, JsonValue]]:
-    """Return the login methods for a client with these ``clientCapabilities``.
-
-    A login is offered if the client can show it: as a page, in a browser of this machine, or in a
-    terminal. If ``is_unreachable``, the login whose page returns to this machine is not offered.
-    """
+    """Return the login methods for a client with these ``clientCapabilities``. A login is offered
+    if the client can show it: as a page, in a browser of this machine, or in a terminal. If
+    ``is_unreachable``, the login whose page returns to this machine is not offered."""
     if not ways.offered:
         return []
     shows_pages = isinstance(value_at(capabilities, "elicitation", "url"), dict)

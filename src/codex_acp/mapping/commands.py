@@ -93,9 +93,7 @@ def typed_command(text: str) -> TypedCommand | None:
 
 def built_in_name(name: str) -> str | None:
     """Return the built-in command that a name looks like (any case or width of letters), or None.
-
-    With this check no skill of a repository can pass for a built-in command.
-    """
+    With this check no skill of a repository can pass for a built-in command."""
     folded = unicodedata.normalize("NFKC", name).casefold()
     return folded if folded in _RESERVED else None
 
@@ -170,9 +168,7 @@ def user_prompt(name: str, text: str) -> UserPrompt:
 
 def filled_prompt(body: str, arguments: str) -> str:
     """Fill the placeholders of a prompt: ``$1`` to ``$9``, ``$ARGUMENTS``, ``$NAME``, ``$$``.
-
-    ``$NAME`` stays if no argument is ``NAME=value``: it may be a variable of a shell.
-    """
+    ``$NAME`` stays if no argument is ``NAME=value``: it may be a variable of a shell."""
     import shlex  # here: the first turn must not wait for it
 
     try:
@@ -207,9 +203,7 @@ def available_commands(
     prompts: Iterable[UserPrompt], skills: Iterable[SkillMetadata], *, shares_codex: bool = False
 ) -> CommandsChanged:
     """Return all commands of a session: built-in ones, the user's prompts and enabled skills.
-
-    ``shares_codex``: other clients use the same Codex.
-    """
+    ``shares_codex``: other clients use the same Codex."""
     commands = list(_SHARED if shares_codex else BUILT_IN)
     for prompt in prompts:
         if _is_word(prompt.name):

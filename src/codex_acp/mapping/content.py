@@ -118,9 +118,7 @@ class Location:
 
 def block_of_json(value: object) -> Block | None:
     """Read a block of MCP or ACP; return None for an unknown type, or without a required field.
-
-    Annotations, icons and sizes are dropped: they are never shown.
-    """
+    Annotations, icons and sizes are dropped: they are never shown."""
     match value:
         case {"type": "text", "text": str(text)}:
             return TextBlock(text)

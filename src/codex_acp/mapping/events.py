@@ -377,10 +377,8 @@ def with_pieces(event: SessionEvent, pieces: list[str]) -> SessionEvent:
 
 
 def replaces(event: SessionEvent, earlier: SessionEvent) -> bool:
-    """Return whether a change of a tool call sets every field that an ``earlier`` change set.
-
-    A change of a terminal replaces nothing: it adds to the earlier output.
-    """
+    """Return whether a change of a tool call sets every field that an ``earlier`` change set. A
+    change of a terminal replaces nothing: it adds to the earlier output."""
     if not isinstance(event, ToolCallChanged) or not isinstance(earlier, ToolCallChanged):
         return False
     if event.terminal or earlier.terminal:

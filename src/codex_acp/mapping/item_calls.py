@@ -43,11 +43,9 @@ if TYPE_CHECKING:
 def call_of(
     state: SessionState, item: ToolItem, phase: Phase, streamed: str | None = None
 ) -> ToolCallAnnounced:
-    """Return the tool call of an item; ``streamed`` is the output of a command that has none.
-
-    Reads only the inputs of ``state`` and the looks of open calls. Only an item that is over shows
-    raw output, because no later update could remove raw output.
-    """
+    """Return the tool call of an item; ``streamed`` is the output of a command that has none. Reads
+    only the inputs of ``state`` and the looks of open calls. Only an item that is over shows raw
+    output, because no later update could remove raw output."""
     shown = shown_status(None, phase)  # for the kinds of items without a status
     match item:
         case models.CommandExecutionThreadItem():
@@ -364,10 +362,8 @@ def file_changes(item: models.FileChangeThreadItem, looks: Looks) -> list[Change
 
 def wanted_looks(params: object, roots: Collection[str]) -> Mapping[str, bool]:
     """Return each path to look at before ``params`` are shown → whether to read the file's text.
-
     ``params`` are an item, or the params of a notification. ``roots`` are the directories of the
-    session, which need no look.
-    """
+    session, which need no look."""
     match params:
         case models.ItemStartedNotification(item=models.CommandExecutionThreadItem(cwd=cwd)):
             return {} if cwd in roots else {cwd: False}

@@ -59,10 +59,8 @@ def show_start(state: SessionState, item: models.ThreadItem) -> SessionEvents:
 
 
 def show_end(state: SessionState, item: models.ThreadItem, *, live: bool) -> SessionEvents:
-    """Show the end of a tool call, or the part of a text that no delta has shown.
-
-    ``live``: the item's turn runs; else the item is from the history.
-    """
+    """Show the end of a tool call, or the part of a text that no delta has shown. ``live``: the
+    item's turn runs; else the item is from the history."""
     match item:
         case models.ContextCompactionThreadItem():
             return messages.compaction_completed(state, item)
@@ -85,11 +83,9 @@ def show_end(state: SessionState, item: models.ThreadItem, *, live: bool) -> Ses
 def show_history_item(
     state: SessionState, item: models.ThreadItem, *, turn_running: bool
 ) -> SessionEvents:
-    """Show an item of a thread's history, a tool call in its last state.
-
-    A tool call in progress stays open if its turn still runs; else it was cut off. A
-    `MessageRestarted` stands before the first piece of each message.
-    """
+    """Show an item of a thread's history, a tool call in its last state. A tool call in progress
+    stays open if its turn still runs; else it was cut off. A `MessageRestarted` stands before the
+    first piece of each message."""
     if turn_running and status_of(item) == "inProgress":
         return show_start(state, item)
     events: list[SessionEvent] = []
@@ -137,11 +133,9 @@ def _review_mode(
     state: SessionState,
     item: models.EnteredReviewModeThreadItem | models.ExitedReviewModeThreadItem,
 ) -> SessionEvents:
-    """Show the subject of the review, and the review; each once.
-
-    Codex also sends the review as a message of the agent. The later one of item and message is not
-    shown (see `messages.agent_message_completed`).
-    """
+    """Show the subject of the review, and the review; each once. Codex also sends the review as a
+    message of the agent. The later one of item and message is not shown (see
+    `messages.agent_message_completed`)."""
     if isinstance(item, models.EnteredReviewModeThreadItem):
         # A suffix, because older versions of Codex give both items the turn's id.
         text = f"Review started: {inline(item.review)}\n\n"

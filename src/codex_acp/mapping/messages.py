@@ -55,10 +55,8 @@ def notice_once(
     key: tuple[str | None, ...] = (),
     optional: bool = False,
 ) -> SessionEvents:
-    """Return `notice_events`, or nothing if the session had a notice with this ``key`` before.
-
-    The default key is the whole text.
-    """
+    """Return `notice_events`, or nothing if the session had a notice with this ``key`` before. The
+    default key is the whole text."""
     key = key or (text, details)
     if key in state.notices:
         return ()
@@ -111,11 +109,9 @@ def text_completed(state: SessionState, item_id: str, whole: str) -> SessionEven
 def user_message(
     state: SessionState, item: models.UserMessageThreadItem, live: bool
 ) -> SessionEvents:
-    """Show a message of the person; ``live``: its turn runs.
-
-    The client knows its own live messages, so only those of another client (by
-    ``clientUserMessageId``) and those to a sub-agent are shown live.
-    """
+    """Show a message of the person; ``live``: its turn runs. The client knows its own live
+    messages, so only those of another client (by ``clientUserMessageId``) and those to a sub-agent
+    are shown live."""
     is_own = item.client_id is None or item.client_id in state.own_messages
     if live and is_own and not state.is_sub_agent:
         return ()
@@ -217,9 +213,7 @@ OWN_REFUSAL: Final = "[codex-acp] "
 
 def hook_completed(state: SessionState, params: models.HookCompletedNotification) -> SessionEvents:
     """Map ``hook/completed`` to a notice if the hook blocked or stopped something, failed or warns.
-
-    A failure is shown once per turn: a broken hook fails at every tool call.
-    """
+    A failure is shown once per turn: a broken hook fails at every tool call."""
     run = params.run
     title = f"The hook {run.event_name} ({run.source_path})"
     status = run.status
@@ -271,11 +265,9 @@ def warning(
 
 
 def config_warning(state: SessionState, params: models.ConfigWarningNotification) -> SessionEvents:
-    """Map ``configWarning``, with the place in the file if Codex gives it.
-
-    A warning without place or details is about the machine (bubblewrap is not installed), and not
-    about a file of the person. ``/status`` shows these warnings, too (`SessionState.remarks`).
-    """
+    """Map ``configWarning``, with the place in the file if Codex gives it. A warning without place
+    or details is about the machine (bubblewrap is not installed), and not about a file of the
+    person. ``/status`` shows these warnings, too (`SessionState.remarks`)."""
     place = params.path
     if place is None and not params.details:
         state.remarks[params.summary] = None
@@ -340,10 +332,8 @@ def strict_review_required(
 def mcp_startup_updated(
     state: SessionState, params: models.McpServerStatusUpdatedNotification
 ) -> SessionEvents:
-    """Map ``mcpServer/startupStatus/updated`` to a notice if the server failed, with its error.
-
-    If the server was ready in between, the same failure is shown a second time.
-    """
+    """Map ``mcpServer/startupStatus/updated`` to a notice if the server failed, with its error. If
+    the server was ready in between, the same failure is shown a second time."""
     name = full_server_name(params.name, params.environment_id)
     key = ("mcpServer", name)
     if params.status == "ready":
@@ -385,10 +375,8 @@ def plan_completed(state: SessionState, item: models.PlanThreadItem) -> SessionE
 def plan_question(
     session_id: str, item_id: str, plan: str
 ) -> tuple[events.ToolCallAnnounced, events.PermissionQuestion]:
-    """Return the tool call and the question whether to implement a plan.
-
-    The question shows the plan again as a code block: Markdown of a message could hide parts of it.
-    """
+    """Return the tool call and the question whether to implement a plan. The question shows the
+    plan again as a code block: Markdown of a message could hide parts of it."""
     call_id, content = tool_call_id(item_id, "plan-review"), [code_content(plan, "markdown")]
     shown = events.ToolCallChanged(
         id=call_id,

@@ -54,12 +54,9 @@ def user_input(
     files: Mapping[str, bytes] = _NO_FILES,
     no_audio: str | None = _NO_AUDIO,
 ) -> list[models.UserInput]:
-    """Return an input for each block, in order.
-
-    ``files`` has the bytes of the `wanted_images` that could be read. ``no_audio`` is the reason to
-    refuse audio; None: the model takes audio. Raises RpcError -32602 for an empty prompt, and for a
-    block that the model cannot get.
-    """
+    """Return an input for each block, in order. ``files`` has the bytes of the `wanted_images` that
+    could be read. ``no_audio`` is the reason to refuse audio; None: the model takes audio. Raises
+    RpcError -32602 for an empty prompt, and for a block that the model cannot get."""
     if not blocks:
         raise RpcError(INVALID_PARAMS, "prompt: it has no content")
     return [
@@ -321,18 +318,14 @@ def json_content(value: object, heading: str = "", limit: int = CONTENT_LIMIT) -
 
 
 def output_block(output: str) -> TextBlock:
-    """Return the end of the output of a command, tool or server as a code block.
-
-    Emoji and joiners are not escaped: the person approves nothing by this text.
-    """
+    """Return the end of the output of a command, tool or server as a code block. Emoji and joiners
+    are not escaped: the person approves nothing by this text."""
     return TextBlock(fenced(end_of_output(visible_controls(output.replace("\r\n", "\n")))))
 
 
 def untrusted_link(name: str, uri: str, description: str | None = None) -> Block:
-    """Return a link with an untrusted name and target: the name shows the host of the target.
-
-    A target that is neither http, https nor file becomes text, which a client cannot open.
-    """
+    """Return a link with an untrusted name and target: the name shows the host of the target. A
+    target that is neither http, https nor file becomes text, which a client cannot open."""
     shown, uri = inline(name, _NAME_LIMIT), _UNSAFE_IN_URI.sub(_escaped, uri)
     scheme, _, rest = uri.partition(":")
     host = ""

@@ -189,10 +189,8 @@ _WHOLE_AGAIN: Final = "\n[Some of this was not streamed. The whole output:]\n"
 
 
 def announce(state: SessionState, call: events.ToolCallAnnounced) -> SessionEvents:
-    """Announce a tool call before a question about it; set an announced tool call to pending.
-
-    Sends the unsent diffs of a file change first: the question refers to them.
-    """
+    """Announce a tool call before a question about it; set an announced tool call to pending. Sends
+    the unsent diffs of a file change first: the question refers to them."""
     call_id = call.id
     new = OpenCall(content=call.content or (), announced_input=call.raw_input)
     open_call = state.open_calls.setdefault(call_id, new)
@@ -351,10 +349,8 @@ def show_running(state: SessionState, item: models.CommandExecutionThreadItem) -
 
 def _hides_item(state: SessionState, item: ToolItem) -> bool:
     """Return whether to hide an item: a tool call with its id has an open question about another
-    action. No item with this id is then shown until the turn ends.
-
-    The model chooses the ids. `codex.approvals.actions` fails the question closed.
-    """
+    action. No item with this id is then shown until the turn ends. The model chooses the ids.
+    `codex.approvals.actions` fails the question closed."""
     call_id = id_of(item)
     open_call = state.open_calls.get(call_id)
     if open_call is not None and open_call.pending:
@@ -429,11 +425,8 @@ def _announced_whole(
 
 
 def _unsent_output(item: ToolItem, open_call: OpenCall | None) -> str | None:
-    """Return the output that the client's terminal lacks, None if nothing.
-
-    Codex may not stream the first output of a command: then the whole output follows, marked as
-    such.
-    """
+    """Return the output that the client's terminal lacks, None if nothing. Codex may not stream the
+    first output of a command: then the whole output follows, marked as such."""
     if not isinstance(item, models.CommandExecutionThreadItem) or item.aggregated_output is None:
         return None
     whole = item.aggregated_output
@@ -455,10 +448,8 @@ def _terminal_change(
     output: str | None = None,
     ended: bool = False,
 ) -> events.TerminalState | None:
-    """Return the change of the terminal that shows a command; None: no change, or no terminal.
-
-    If the terminal ``begins``, any output, even an empty one, replaces what the client has kept.
-    """
+    """Return the change of the terminal that shows a command; None: no change, or no terminal. If
+    the terminal ``begins``, any output, even an empty one, replaces what the client has kept."""
     if not state.features.shows_terminals or not (begins or output or ended):
         return None
     if not isinstance(item, models.CommandExecutionThreadItem):

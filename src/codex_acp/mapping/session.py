@@ -102,10 +102,8 @@ _STOP_REASONS: dict[str, events.StopReason] = {
 
 
 def end_of_turn(turn: models.Turn, last_error: models.TurnError | None) -> events.PromptEnd:
-    """Return how the prompt of ``turn`` ends, unless the client has cancelled it.
-
-    ``last_error`` is the turn's last ``error`` notification, for a failed turn without an error.
-    """
+    """Return how the prompt of ``turn`` ends, unless the client has cancelled it. ``last_error`` is
+    the turn's last ``error`` notification, for a failed turn without an error."""
     status = turn.status
     match status:
         case "completed":
@@ -169,11 +167,9 @@ def failure(error: models.TurnError | None) -> events.PromptEnd:
 
 
 def error(state: SessionState, params: models.ErrorNotification) -> events.SessionEvents:
-    """Map ``error``: keep a final error for the end of the turn, which may come without one.
-
-    An error after which Codex retries is shown once for each cause: its message counts the
-    attempts, so ``additionalDetails`` tell the cause.
-    """
+    """Map ``error``: keep a final error for the end of the turn, which may come without one. An
+    error after which Codex retries is shown once for each cause: its message counts the attempts,
+    so ``additionalDetails`` tell the cause."""
     turn_error = params.error
     if not params.will_retry:
         state.turn_errors[params.turn_id] = turn_error
@@ -215,11 +211,9 @@ a cache, output those of the reasoning."""
 def token_usage_updated(
     state: SessionState, params: models.ThreadTokenUsageUpdatedNotification
 ) -> events.SessionEvents:
-    """Map ``thread/tokenUsage/updated`` if the size of the context is known.
-
-    The context has the tokens of the last request; 0 means that the model server has not counted
-    them. The total is kept for `turn_usage`.
-    """
+    """Map ``thread/tokenUsage/updated`` if the size of the context is known. The context has the
+    tokens of the last request; 0 means that the model server has not counted them. The total is
+    kept for `turn_usage`."""
     usage = params.token_usage
     before, state.total_usage = state.total_usage, usage.total
     used, size = usage.last.total_tokens, usage.model_context_window or 0
@@ -241,10 +235,8 @@ def turn_usage(
     before: models.TokenUsageBreakdown | None, after: models.TokenUsageBreakdown | None
 ) -> dict[str, JsonValue] | None:
     """Return the tokens used between two values of ``state.total_usage``, as the ``usage`` of a
-    prompt's answer; None if nothing was reported.
-
-    Never negative: after a thread was reverted, its total is less.
-    """
+    prompt's answer; None if nothing was reported. Never negative: after a thread was reverted, its
+    total is less."""
     if after is None or after is before:
         return None
     return {
@@ -270,11 +262,9 @@ _REACHED: Final[dict[str, str]] = {
 def rate_limits_updated(
     state: SessionState, params: models.AccountRateLimitsUpdatedNotification
 ) -> events.SessionEvents:
-    """Map ``account/rateLimits/updated``: changed limits, and a notice if one is reached.
-
-    Changed limits are sent with the tokens in the context, once these are known. Codex leaves out
-    unchanged fields, so a missing ``rateLimitReachedType`` does not mean that no limit is reached.
-    """
+    """Map ``account/rateLimits/updated``: changed limits, and a notice if one is reached. Changed
+    limits are sent with the tokens in the context, once these are known. Codex leaves out unchanged
+    fields, so a missing ``rateLimitReachedType`` does not mean that no limit is reached."""
     news = params.rate_limits
     shown: list[events.SessionEvent] = []
     empty = events.RateLimit(news.limit_id or "codex")
@@ -320,11 +310,9 @@ def _updated_limit(limit: events.RateLimit, news: models.RateLimitSnapshot) -> e
 
 
 def usage_update(usage: events.UsageChanged) -> dict[str, JsonValue]:
-    """Write a ``usage_update``, with the limits in ``_meta`` under this agent's key.
-
-    The tokens of the whole session are in ``_meta.usage``, where acpx reads them: the schema has no
-    field for them. Unknown values are left out, and so is the cost: Codex reports none.
-    """
+    """Write a ``usage_update``, with the limits in ``_meta`` under this agent's key. The tokens of
+    the whole session are in ``_meta.usage``, where acpx reads them: the schema has no field for
+    them. Unknown values are left out, and so is the cost: Codex reports none."""
     limits = {"rateLimits": [_limit_json(limit) for limit in usage.limits]}
     meta = without_none({"usage": usage.total, META_KEY: limits if usage.limits else None})
     return without_none(

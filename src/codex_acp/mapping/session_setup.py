@@ -64,10 +64,8 @@ def thread_params(
 
 
 def simple_thread_params(params: JsonValue) -> dict[str, JsonValue] | None:
-    """Return the params for a ``session/new`` with a directory alone, else None.
-
-    Most clients send it first, and it is answered before the models are loaded.
-    """
+    """Return the params for a ``session/new`` with a directory alone, else None. Most clients send
+    it first, and it is answered before the models are loaded."""
     if not isinstance(params, dict):
         return None
     cwd = params.get("cwd")
@@ -91,11 +89,9 @@ def server_names(source: JsonValue) -> frozenset[str]:
 def without_clashes(
     servers: Mapping[str, Mapping[str, object]], configured: frozenset[str]
 ) -> tuple[dict[str, Mapping[str, object]], list[str]]:
-    """Return the servers whose names are not configured, and a notice for each other server.
-
-    Codex would merge the two tables: the client's command would get the trust that the person gave
-    the configured server, or Codex would refuse a table with both ``command`` and ``url``.
-    """
+    """Return the servers whose names are not configured, and a notice for each other server. Codex
+    would merge the two tables: the client's command would get the trust that the person gave the
+    configured server, or Codex would refuse a table with both ``command`` and ``url``."""
     kept = {name: table for name, table in servers.items() if name not in configured}
     notices = [
         f'The MCP server "{name}" of your client was left out: your Codex configuration has one '
@@ -168,10 +164,8 @@ Codex allows a dot in a name, but here the name is a part of a dotted key."""
 
 
 def server_config(servers: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, object]]:
-    """Return the table of each server by its name in Codex. ``servers`` are plain JSON.
-
-    Raises RpcError -32602 for a transport that Codex lacks, and for a name that is given twice.
-    """
+    """Return the table of each server by its name in Codex. ``servers`` are plain JSON. Raises
+    RpcError -32602 for a transport that Codex lacks, and for a name that is given twice."""
     config: dict[str, dict[str, object]] = {}
     names: set[str] = set()
     for number, server in enumerate(servers):
@@ -279,10 +273,8 @@ def without_gateway(
     params: Mapping[str, JsonValue], config_read: JsonValue
 ) -> dict[str, JsonValue]:
     """Return params that let a thread with a stored gateway use the configured provider: they have
-    the provider's table under the gateway's name.
-
-    ``config_read`` is the answer of ``config/read``; OpenAI stands in for a missing provider.
-    """
+    the provider's table under the gateway's name. ``config_read`` is the answer of ``config/read``;
+    OpenAI stands in for a missing provider."""
     tables = object_at(config_read, "config", "model_providers")
     configured = object_at(tables, configured_provider(config_read))
     provider = without_none(configured)

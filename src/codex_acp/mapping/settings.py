@@ -309,9 +309,7 @@ def collaboration_patch(
     model: str, mode: str, effort: str | None, instructions: str | None
 ) -> JsonObject:
     """Return the patch for a collaboration mode, which always sets the effort, too.
-
-    ``instructions``: unlike in `Settings`, None means those built into Codex, and "" means none.
-    """
+    ``instructions``: unlike in `Settings`, None means those built into Codex, and "" means none."""
     settings: JsonObject = {
         "model": model,
         "reasoning_effort": effort,

@@ -20,9 +20,7 @@ REFUSE: Final = "refuse_git_programs"
 
 def left_out_line(found: Sequence[tuple[str, Sequence[str]]], root: str) -> str:
     """Return the notice that Codex ignores the configuration in folders, and how to change that.
-
-    ``found``: folder → kinds of configuration in it. ``root`` is the directory to trust.
-    """
+    ``found``: folder → kinds of configuration in it. ``root`` is the directory to trust."""
     what = "; ".join(f"{', '.join(words)} in {visible(folder)}" for folder, words in found)
     return (
         f"This directory is not trusted, so Codex leaves out what it brings: {what}. If you trust "
@@ -49,10 +47,7 @@ def programs_question(
     session_id: str, call_id: str, directory: str, programs: Sequence[GitProgram]
 ) -> tuple[events.ToolCallAnnounced, events.PermissionQuestion] | None:
     """Return the tool call and the question whether git may run ``programs``; None if the title
-    would be too long.
-
-    The kind is ``other``, which no policy permits by itself.
-    """
+    would be too long. The kind is ``other``, which no policy permits by itself."""
     # A program without a key stands for a whole file, which can name any program.
     names = ", ".join(_code(program.value if program.key else program.file) for program in programs)
     title = f"Let git run what {_code(directory)} brings, outside of the sandbox: {names}"

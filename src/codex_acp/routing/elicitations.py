@@ -244,12 +244,9 @@ def create_request(
     elicitation_id: str,
     sub_agent: str | None = None,
 ) -> dict[str, Any]:
-    """Return the params of ``elicitation/create``.
-
-    ``elicitation_id`` must be unique on the client's connection, so it cannot be the MCP server's
-    own; only the mode ``url`` sends it. ``sub_agent`` is the thread id of the sub-agent that asks,
-    if one does (contract 3.9).
-    """
+    """Return the params of ``elicitation/create``. ``elicitation_id`` must be unique on the
+    client's connection, so it cannot be the MCP server's own; only the mode ``url`` sends it.
+    ``sub_agent`` is the thread id of the sub-agent that asks, if one does (contract 3.9)."""
     params: dict[str, Any] = {"sessionId": session_id}
     match elicitation:
         case FormElicitation():
