@@ -132,12 +132,8 @@ class Normaliser:
                 literals += member["enum"]
             elif "properties" in member:
                 (key,) = member["properties"]
-                origin = f"{name}.{key}"
-                wanted = self.member_name(name, key, member.get("title", ""))
-                cls = self.namer.claim(wanted, origin)
                 (shape,) = shapes(member, self.schemas)
-                self.out[cls] = self._class(cls, shape, member.get("description", ""))
-                choices.append((key, (cls,)))
+                choices.append((key, (self._member(name, key, member, shape),)))
         names = tuple(cls for _, group in choices for cls in group)
         return UnionDef(
             name, "keyed", names, choices=tuple(choices), literals=tuple(literals),
@@ -167,8 +163,9 @@ class Normaliser:
         default = ""
         for member in members:
             literal = literal_of(member.get("properties", {}).get(tag))
+            label = member.get("title", "") if literal is None else literal
             found = shapes({**shared, "allOf": [member]}, self.schemas)
-            classes = tuple(self._member(name, literal, member, s, len(found) > 1) for s in found)
+            classes = tuple(self._member(name, label, member, s, len(found) > 1) for s in found)
             if literal is None:
                 (default,) = classes
             else:
@@ -180,13 +177,11 @@ class Normaliser:
         )  # fmt: skip
 
     def _member(
-        self, union: str, literal: str | None, member: Schema, shape: Shape, is_split: bool
+        self, union: str, label: str, member: Schema, shape: Shape, is_split: bool = False
     ) -> str:
-        """Define the class of a member. ``is_split``: the member has several classes, a shape each.
-        Return the class name."""
-        title = member.get("title", "")
-        label = literal if literal is not None else title
-        wanted = self.member_name(union, label, title)
+        """Define the class of a member, and return its name. ``label`` tells the member from the
+        others. ``is_split``: the member has several classes, one for each of its shapes."""
+        wanted = self.member_name(union, label, member.get("title", ""))
         origin = f"{union}.{label}"
         if is_split:
             part = shape.label.removesuffix(union)
@@ -208,11 +203,8 @@ class Normaliser:
                 # Without a title, a member is named after a property that the first has not.
                 required = [k for k in member["required"] if k not in members[0]["required"]]
                 label = member.get("title") or (required or list(member["required"]))[0]
-                wanted = self.member_name(name, label, member.get("title", ""))
-                cls = self.namer.claim(wanted, f"{name}.{label}")
                 (shape,) = shapes(member, self.schemas)
-                self.out[cls] = self._class(cls, shape, member.get("description", ""))
-                names.append(cls)
+                names.append(self._member(name, label, member, shape))
             else:
                 nodes.append(self.node(member, name))
         return UnionDef(name, "untagged", tuple(names), nodes=tuple(nodes), doc=doc)
