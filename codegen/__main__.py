@@ -17,8 +17,8 @@ they stand they decline what is new: see docs/recipes for more. Run this again, 
 
 
 def main() -> int:
-    """Regenerate or check. Return 1 if the tree differs, 2 if the generator could not run, 4 if a
-    handwritten table lacks a decision or has an impossible one, else 0."""
+    """Regenerate or check. Return 1 if the tree differs, and 2 if the generator could not run.
+    Return 4 if handwritten code lacks a decision or has an impossible one, else 0."""
     parser = argparse.ArgumentParser(prog="python -m codegen", description=__doc__)
     parser.add_argument("--check", action="store_true", help="write nothing, print a diff")
     args = parser.parse_args()

@@ -6,7 +6,8 @@ from codegen.errors import CodegenError
 from codegen.ir import AliasDef, ClassDef, Definition, EnumDef, Node, UnionDef
 
 _SCALARS = {"string": "str", "integer": "int", "number": "float", "boolean": "bool"}
-_BOUNDS = {"minLength": "min_length", "maxLength": "max_length", "minimum": "ge", "maximum": "le"}
+BOUNDS = {"minLength": "min_length", "maxLength": "max_length", "minimum": "ge", "maximum": "le"}
+"""Bound in JSON schema → its name in pydantic."""
 
 
 def python_type(node: Node) -> str:
@@ -26,7 +27,7 @@ def python_type(node: Node) -> str:
     if node["type"] == "object":
         return f"dict[str, {python_type(node['additionalProperties'])}]"
     name = _SCALARS[node["type"]]
-    limits = [f"{arg}={node[key]!r}" for key, arg in _BOUNDS.items() if key in node]
+    limits = [f"{arg}={node[key]!r}" for key, arg in BOUNDS.items() if key in node]
     return f"Annotated[{name}, Bounds({', '.join(limits)})]" if limits else name
 
 

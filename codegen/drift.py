@@ -37,21 +37,20 @@ def schema_set(
 
     ``is_strict``: find out whether it would. ``older`` is the result of `regen.older_protocols`.
     """
-    protocols: list[tuple[str, Protocol]] = []
-    stable: list[tuple[str, Protocol]] = []
+    protocols: dict[str, Protocol] = {}
+    stable: dict[str, Protocol] = {}
     files = source.files
     extended: Protocol | None = None
     if EXPERIMENTAL in files:
         of_stable = files[STABLE]
-        protocols.append(("codex", codex.load(files[EXPERIMENTAL], of_stable, strict=False)))
-        stable.append(("codex", codex.load(of_stable, of_stable, strict=False)))
-        extended = readable(protocols[0][1], older[0]) if older else None
+        protocols["codex"] = codex.load(files[EXPERIMENTAL], of_stable, strict=False)
+        stable["codex"] = codex.load(of_stable, of_stable, strict=False)
+        extended = readable(protocols["codex"], older[0]) if older else None
     for name, of_unstable, of_stable in _acp_files(files):
-        protocols.append((name, acp.load(name, of_unstable, of_stable, strict=False)))
-        stable.append((name, acp.load(name, of_stable, of_stable, strict=False)))
+        protocols[name] = acp.load(name, of_unstable, of_stable, strict=False)
+        stable[name] = acp.load(name, of_stable, of_stable, strict=False)
     problem = _problem(files, older or ({}, set())) if is_strict else ""
-    versions = tuple(source.versions.items())
-    return SchemaSet(versions, tuple(protocols), tuple(stable), problem, extended)
+    return SchemaSet(source.versions, protocols, stable, problem, extended)
 
 
 def _acp_files(files: Mapping[str, Schema]) -> Iterator[tuple[str, Schema, Schema]]:
@@ -83,9 +82,8 @@ def report(old: Path, new: Path, root: Path = ROOT) -> Report:
         older = older_protocols(new) if new.is_dir() else None
         after = schema_set(new_files, is_strict=new_files != old_files, older=older)
     except CodegenError as error:  # complete, but the generator cannot read them
-        versions = tuple(new_files.versions.items())
-        after = SchemaSet(versions, (), (), f"{type(error).__name__}: {error}")
-    return drift(before, after, read_ours(root, dict(after.protocols)))
+        after = SchemaSet(new_files.versions, {}, {}, f"{type(error).__name__}: {error}")
+    return drift(before, after, read_ours(root, after.protocols))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -35,13 +35,11 @@ MODES = "McpServerElicitationRequestParams"
 
 
 def compare(old: SchemaSet, new: SchemaSet) -> tuple[Change, ...]:
-    """Return every change of the protocols that both sets have."""
-    before, after = dict(old.protocols), dict(new.protocols)
-    old_stable, new_stable = dict(old.stable), dict(new.stable)
+    """Return every change of the protocols that both sets have, in the order of the new one."""
     found: list[Change] = []
-    for name in before.keys() & after.keys():
-        for change in _protocol(name, before[name], after[name]):
-            stable = old_stable[name] if change.kind == "removed" else new_stable[name]
+    for name in (name for name in new.protocols if name in old.protocols):
+        for change in _protocol(name, old.protocols[name], new.protocols[name]):
+            stable = (old if change.kind == "removed" else new).stable[name]
             found.append(replace(change, experimental=not _has(stable, change)))
     return tuple(found)
 

@@ -1,8 +1,8 @@
 """PURE: judge what each change means for this project, and whether it needs a decision.
 
-A change needs a decision if a total table lacks a row, if a closed match lacks an arm, or if
-handwritten code uses something that was removed or changed. Every other change is compatible,
-because the models keep unknown fields, values and members.
+Three changes need a decision: a total table lacks a row, a closed match lacks an arm, or
+handwritten code uses a removed or changed part. Every other change is compatible, because the
+models keep unknown fields, values and members.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ YES, NO = Verdict.DECISION, Verdict.COMPATIBLE
 
 def drift(old: SchemaSet, new: SchemaSet, ours: Ours) -> Report:
     """Return the report on all changes from ``old`` to ``new``."""
-    arms = lacking(list(ours.files), closed_sets(dict(new.protocols)))
+    arms = lacking(list(ours.files), closed_sets(new.protocols))
     judged = [
         Judged(change, NO, "older versions still send it, so it stays")
         if _stays(change, new.readable)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Literal, TypeAlias
@@ -70,9 +71,9 @@ class Judged:
 class Report:
     """The drift from one schema set to another."""
 
-    old: tuple[tuple[str, str], ...]
-    """(product, version)."""
-    new: tuple[tuple[str, str], ...]
+    old: Mapping[str, str]
+    """Product → version."""
+    new: Mapping[str, str]
     judged: tuple[Judged, ...]
 
     @property
@@ -85,9 +86,11 @@ class Report:
 class SchemaSet:
     """Schemas as the generator reads them, to be compared."""
 
-    versions: tuple[tuple[str, str], ...]
-    protocols: tuple[tuple[str, Protocol], ...]
-    stable: tuple[tuple[str, Protocol], ...]
+    versions: Mapping[str, str]
+    """Product → version."""
+    protocols: Mapping[str, Protocol]
+    """``codex``, ``v1`` or ``v2`` → protocol."""
+    stable: Mapping[str, Protocol]
     """The same protocols without their experimental parts."""
     problem: str = ""
     """Why the generator would stop at these schemas; empty if it would not."""

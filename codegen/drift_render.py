@@ -65,13 +65,10 @@ def as_json(report: Report) -> str:
 
 def heading(report: Report) -> str:
     """Return ``Codex app-server 0.163.0 → 0.169.0``, for each product that both sets have."""
-    old = dict(report.old)
     return ", ".join(
-        f"{_PRODUCTS.get(name, name)} {old[name]} → {version}"
-        if old[name] != version
-        else f"{_PRODUCTS.get(name, name)} {version}"
-        for name, version in report.new
-        if name in old
+        f"{_PRODUCTS.get(name, name)} {' → '.join(dict.fromkeys((report.old[name], version)))}"
+        for name, version in report.new.items()
+        if name in report.old
     )
 
 

@@ -6,13 +6,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from codegen.aliases import BOUNDS
 from codegen.errors import CodegenError
 from codegen.flatten import Schema, Shape, is_other, literal_of, ref_name, shapes
 from codegen.ir import AliasDef, ClassDef, Definition, EnumDef, FieldDef, Node, UnionDef
 from codegen.naming import Namer, pascal
 
 NULL: Node = {"type": "null"}
-_BOUNDS = ("minimum", "maximum", "minLength", "maxLength")
 
 
 def nullable(node: Node) -> Node:
@@ -269,7 +269,7 @@ class Normaliser:
         if kind == "array":
             items = self.node(schema.get("items", True), where)
             # A plain list[int] cannot express the bounds of its items; readers need none.
-            return {"type": "array", "items": {k: v for k, v in items.items() if k not in _BOUNDS}}
+            return {"type": "array", "items": {k: v for k, v in items.items() if k not in BOUNDS}}
         if kind == "object":
             if schema.get("properties"):
                 return {"$ref": self._hoist(schema, where)}
@@ -278,7 +278,7 @@ class Normaliser:
             return {"type": "object", "additionalProperties": inner}
         if "enum" in schema and not (kind == "integer" and self.open_by_default):
             return {"$ref": self._hoist(schema, where)}
-        return {"type": kind, **{k: schema[k] for k in _BOUNDS if k in schema}}
+        return {"type": kind, **{k: schema[k] for k in BOUNDS if k in schema}}
 
     def _hoist(self, schema: Schema, where: str) -> str:
         """Make a definition of an inline schema; return its class name."""

@@ -9,18 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from codegen.aliases import BOUNDS
 from codegen.errors import CodegenError
 from codegen.ir import AliasDef, ClassDef, Definition, EnumDef, FieldDef, Node, UnionDef
 from codegen.normalise import NULL
 from codegen.rewrite import default_of
 
 _SCALARS = {"boolean": "BOOL", "integer": "INT", "number": "FLOAT", "string": "STR"}
-_BOUNDED = {
-    "integer": ("integer", {"minimum": "ge", "maximum": "le"}),
-    "number": ("number", {"minimum": "ge", "maximum": "le"}),
-    "string": ("string", {"minLength": "min_length", "maxLength": "max_length"}),
-}
-
 Attributes = Mapping[str, Mapping[str, FieldDef]]
 """Class → its attributes in order → the property of each."""
 
@@ -77,13 +72,11 @@ def _schema(node: Node) -> str:
     if node["type"] == "object":
         return f"mapping({_schema(node['additionalProperties'])})"
     kind = node["type"]
-    constant = _SCALARS[kind]
-    bounds = {key: value for key, value in node.items() if key != "type"}
+    bounds = {BOUNDS[key]: value for key, value in node.items() if key != "type"}
     if not bounds:
-        return constant
-    word, arguments = _BOUNDED[kind]
-    limits = {arguments[k]: v if kind == "number" else int(v) for k, v in bounds.items()}
-    return f"{word}({', '.join(f'{k}={v}' for k, v in limits.items())})"
+        return _SCALARS[kind]
+    limits = [f"{k}={v if kind == 'number' else int(v)}" for k, v in bounds.items()]
+    return f"{kind}({', '.join(limits)})"
 
 
 def _field(attribute: str, field: FieldDef) -> str:

@@ -1,1 +1,1 @@
-"""Decisions the schemas leave open, one table each. An entry that nothing uses stops the run."""
+"""Decide what the schemas leave open, in tables. An entry that nothing uses stops the run."""

@@ -1,4 +1,4 @@
-"""Overrides for the Agent Client Protocol."""
+"""Override the names and patch the schemas of the Agent Client Protocol."""
 
 from codegen.patches import ABSENT, Patch
 

@@ -1,4 +1,4 @@
-"""Overrides for the Codex app-server protocol."""
+"""Override names, enums and results of the Codex app-server protocol."""
 
 _ELICITATION = "McpServerElicitationRequestParams"
 _DECISION = "CommandExecutionApprovalDecision"

@@ -1,6 +1,6 @@
-"""How the generated tree is cut: which methods are hot, so that their models load together.
+"""Name the groups of hot methods, whose models load together.
 
-Order matters: a definition used by several groups lives in the first of them.
+Order matters: a definition that several groups use lives in the first of them.
 """
 
 CODEX_HOT: dict[str, tuple[str, ...]] = {

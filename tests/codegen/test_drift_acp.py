@@ -34,7 +34,7 @@ def before() -> SchemaSet:
 def judged(after: SchemaFiles) -> list[Judged]:
     new = schema_set(after, is_strict=True)
     assert new.problem == ""
-    return list(drift(before(), new, read_ours(ROOT, dict(new.protocols))).judged)
+    return list(drift(before(), new, read_ours(ROOT, new.protocols)).judged)
 
 
 def changed(version: str, *parts: str) -> tuple[SchemaFiles, list[Json]]:

@@ -253,7 +253,7 @@ def test_what_a_field_is_for_tells_how_the_type_travels() -> None:
 
 def _report(ours: Ours, edit: Callable[[Schema], None], versions: tuple[str, str]) -> Report:
     def named(made: SchemaSet, version: str) -> SchemaSet:
-        return SchemaSet((("codex", version),), made.protocols, made.stable)
+        return SchemaSet({"codex": version}, made.protocols, made.stable)
 
     old, new = named(schema_set(files()), versions[0]), named(schema_set(files(edit)), versions[1])
     return drift(old, new, ours)

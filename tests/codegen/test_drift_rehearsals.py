@@ -116,7 +116,7 @@ def rehearse(tmp_path_factory: pytest.TempPathFactory) -> Rehearse:
         with generator_as_of(before):
             source = read_schema_set(FIXTURES / f"{after}.json.xz")
             new = schema_set(source, is_strict=True)
-            protocol = dict(new.protocols)["codex"]
+            protocol = new.protocols["codex"]
             gone = render.DISCRIMINATORS.keys() - protocol.definitions.keys()
             with without(render.DISCRIMINATORS, gone):
                 report = drift(old, new, read_ours(root, {}))

@@ -113,7 +113,7 @@ def reported(edit: Edit) -> Iterator[tuple[str, Verdict, str]]:
     """(name, verdict, meaning) of each change in the drift report."""
     old = schema_set(after())
     new = schema_set(after(edit), is_strict=True, older=older())
-    for judged in drift(old, new, read_ours(ROOT, dict(new.protocols))).judged:
+    for judged in drift(old, new, read_ours(ROOT, new.protocols)).judged:
         yield judged.change.name or judged.change.area, judged.verdict, judged.meaning
 
 

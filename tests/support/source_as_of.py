@@ -109,7 +109,7 @@ class _Cut(ast.NodeTransformer):
 
 def write_as_of(old: SchemaSet, now: SchemaSet, root: Path) -> None:
     """Write below ``root`` the source as it would be if ``old`` were the newest schema."""
-    codex, newest = dict(old.protocols)["codex"], dict(now.protocols)["codex"]
+    codex, newest = old.protocols["codex"], now.protocols["codex"]
     cut = _Cut(codex, newest)
     for file in read_sources(ROOT):
         path = root / file.path

@@ -1,14 +1,15 @@
-"""A scripted Codex app-server without any IO: the script, and its player.
+"""Define the script of a scripted Codex app-server, and play it without any IO.
 
 The player numbers the server requests and records the client's messages. Must not know streams,
 processes or time: the player returns outputs (a pause is one, too). ``app_server`` carries the
 outputs out in a process, ``app_server_link`` in memory.
 
 **References.** In a string that the server sends, ``${name:path}`` is replaced by an earlier value,
-with its JSON type if it is the whole string. ``name`` is the method of a client's request or
-notification (the value is its last params), or the name of a server request (the value is the last
-answer to it). ``path`` is dotted and may be empty. ``${turn:id}`` and ``${turn:threadId}`` are the
-ids of the last turn and of its thread. Example: ``"${turn/start:input.0.text}"``.
+with its JSON type if the reference is the whole string. If ``name`` is the method of a client's
+request or notification, the value is in its last params. If ``name`` is that of a server request,
+the value is in the last answer. ``path`` is dotted and may be empty. ``${turn:id}`` and
+``${turn:threadId}`` are the ids of the last turn and its thread. Example:
+``"${turn/start:input.0.text}"``.
 
 **Order.** Entries are played in order. A request that a later entry expects waits for that entry. A
 request that no entry expects gets a default answer if the script has ``defaults``; ``initialize``

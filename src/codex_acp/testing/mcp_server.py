@@ -1,4 +1,4 @@
-"""A small MCP server on standard input and output that plays a script.
+"""Play a script as a small MCP server on standard input and output.
 
 ``python -P -m codex_acp.testing.mcp_server SCRIPT.json [--record OUT.jsonl] [--triggers DIR]``
 

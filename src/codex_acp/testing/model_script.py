@@ -1,4 +1,4 @@
-"""PURE: the script of the scripted model: its responses, and which request gets which response.
+"""PURE: define the script of the scripted model, and choose the response of each request.
 
 As JSON, a script is ``{"responses": [...]}``. A response is ``{"steps": [...], "when": {...},
 "repeat": true}``: only ``steps`` is required, ``when`` has the fields of

@@ -1,8 +1,8 @@
-"""A model on a loopback port that sends the responses of a script to the real Codex.
+"""Run a model on a loopback port that sends the responses of a script to the real Codex.
 
-Owns the HTTP server, its threads, the gates, the received requests, and the format of the stream;
+Has the HTTP server, the gates, the received requests, and the format of the stream;
 ``model_script`` has the script. Uses only the standard library and threads, so that synchronous and
-asynchronous tests can use it.
+asynchronous tests can use the model.
 
 Source: ``POST /v1/responses`` of the OpenAI Responses API, streamed.
 """
@@ -47,8 +47,8 @@ class ScriptedModel:
         with ScriptedModel([[exec_command("ls")], [Text("Two ", "files.")]]) as model:
             ...
 
-    Call the methods from any thread. A request for which the script has no response left gets HTTP
-    400, whose text Codex shows as the error of the turn, and is listed in :attr:`unanswered`.
+    Call the methods from any thread. A request without a response in the script gets HTTP 400, and
+    is listed in :attr:`unanswered`. Codex shows the text of the 400 as the error of the turn.
     """
 
     def __init__(self, script: ScriptLike, *, gate_seconds: float = GATE_SECONDS) -> None:

@@ -1,7 +1,6 @@
-"""A scripted ACP agent and a scripted ACP client, to test one side of ACP without the other.
+"""Play a scripted ACP agent or a scripted ACP client, to test one side of ACP without the other.
 
-Owns the steps of the agent's script and the client's answers. `codex_acp.acp.run_agent` and
-`codex_acp.acp.connect_agent` implement the protocol.
+`codex_acp.acp.run_agent` and `codex_acp.acp.connect_agent` implement the protocol.
 """
 
 from __future__ import annotations

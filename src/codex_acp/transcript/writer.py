@@ -210,8 +210,8 @@ class TranscriptWriter:
     be opened. A line that cannot be written is lost and raises nothing: the first loss is logged,
     and at the end the number of lost lines. Several processes may append to one file.
 
-    If the system does not accept a line within a second (nobody reads a pipe, a disk hangs), the
-    writer logs it, and entries wait in memory until the system accepts lines again.
+    If the system does not accept a line within a second (nobody reads a pipe, a disk hangs), this
+    is logged. Then entries wait in memory until the system accepts lines again.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:

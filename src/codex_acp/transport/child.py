@@ -1,4 +1,4 @@
-"""A child process as a link: its stdin and stdout carry the bytes, the end of its stderr is kept.
+"""Spawn a child process as a link: stdin and stdout carry the bytes, the end of stderr is kept.
 
 POSIX only (Linux, macOS). Importing this module and calling `spawn` loads only a few modules of
 the standard library, so that the child boots while this program still imports. ``subprocess`` is
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from codex_acp.transport.link import Receiver
 
 END_GRACE_SECONDS = 0.2
-"""Seconds to wait after the exit for the end of stdout, which a grandchild may hold open, or after
-the end of stdout for the exit."""
+"""Seconds to wait for the second of two events: the exit, and the end of stdout. A grandchild may
+hold stdout open."""
 
 EXIT_SECONDS = 0.2
 """Seconds for a child to exit once its stdin is closed; Codex takes about 0.1."""
@@ -323,9 +323,8 @@ class ChildProcess:
         process = self._process
         for stream in (process.stdin, process.stdout, process.stderr):
             stream.close()
-        if process.wait(COLLECT_SECONDS):
+        if process.wait(COLLECT_SECONDS):  # else the process hangs in the kernel, despite SIGKILL
             self._tree.root_collected()
-        # Else the process hangs in the kernel, despite SIGKILL.
 
     def _deliver(self, data: bytes) -> None:
         """Deliver output; a child that has written output is not started again."""

@@ -1,4 +1,4 @@
-"""One JSON-RPC peer on one link: the pump between bytes and a handler.
+"""Connect a handler with one JSON-RPC peer: turn the bytes of a link into messages, and back.
 
 Keeps the order of messages, finds the request of each reply, and answers each request of the peer
 once. From bytes to handler there is one synchronous path: no task switch and no queue. Must not
@@ -223,10 +223,10 @@ class Connection:
         ``written``: the request was written to the link before `start`; only for the first call.
         ``late`` is called with a result that comes after the call was cancelled.
 
-        Raises ErrorReply if the peer answers with an error, InvalidPayload if the answer is not a
-        valid response, LineTooLong if the answer is above ``line_limit``, and TransportError if
-        the connection is closed before the answer. If the call is cancelled, the peer gets
-        ``cancel_method``, unless ``late`` waits for the result. The id is not used again.
+        Raises ErrorReply for an answer that is an error, InvalidPayload for an invalid answer, and
+        LineTooLong for one above ``line_limit``. Raises TransportError if the connection is closed
+        before the answer. If the call is cancelled, the peer gets ``cancel_method``, unless
+        ``late`` waits for the result. The id is not used again.
         """
         future: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
 

@@ -1,7 +1,7 @@
-"""ACP over streamable HTTP as a client's link: post each line, read messages from event streams.
+"""Make a client's link of ACP over streamable HTTP: post lines, read messages from event streams.
 
-The connection has one stream, and each session has one. The link loads the package ``httpx`` and
-connects when it is started, so that a failure to connect is reported as the end of the link.
+The connection has one stream, and each session has one. `start` loads the package ``httpx`` and
+connects; a failure to connect ends the link, like any later failure.
 Source: the RFD ``streamable-http-websocket-transport`` of the Agent Client Protocol.
 """
 

@@ -234,7 +234,7 @@ class MemoryLink:
         self._schedule()
 
     def end_writing(self) -> None:
-        """Half-close: the peer gets a clean end after all data; this end still receives."""
+        """Give the peer a clean end after all data; this end still receives."""
         self.peer._inbound_ended = True
         self.peer._schedule()
 
