@@ -113,6 +113,7 @@ def _flows(protocol: Protocol) -> dict[str, Flow]:
 def _definition(
     protocol: str, key: str, old: Definition, new: Definition, both: tuple[Protocol, Protocol]
 ) -> Iterator[Change]:
+    """Compare one definition of ``both`` protocols, the old and the new one."""
     if isinstance(old, ClassDef) and isinstance(new, ClassDef):
         yield from _fields(protocol, key, old, new, both)
     elif isinstance(old, UnionDef) and isinstance(new, UnionDef):

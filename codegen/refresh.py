@@ -67,7 +67,7 @@ class Wanted:
 
 
 def refresh(wanted: Wanted, root: Path, progress: Progress) -> Report:
-    """Put new schemas in place; return the changes. Raises CodegenError if nothing was changed."""
+    """Put new schemas in place; return the changes. Raises CodegenError; then nothing changed."""
     schema = root / "schema"
     restore(schema)
     with tempfile.TemporaryDirectory(prefix=".schema-", dir=root) as name:
@@ -77,17 +77,17 @@ def refresh(wanted: Wanted, root: Path, progress: Progress) -> Report:
         before: list[Source] = json.loads((schema / "PINNED.json").read_text())["sources"]
         sources = before
         if wanted.codex is not None:
-            sources = _codex(wanted.codex, schema, new, sources, work, progress)
+            sources = _refresh_codex(wanted.codex, schema, new, sources, work, progress)
         for version in wanted.older:
-            sources = _older(version, new, sources, work, progress)
+            sources = _add_older(version, new, sources, work, progress)
         if wanted.acp is not None:
-            sources = _acp(wanted.acp, new, sources, work, progress)
+            sources = _refresh_acp(wanted.acp, new, sources, work, progress)
         sources = _without_oldest(sources, wanted.oldest)
         _write_pins(new, sources)
         with progress.step("the new schemas, checked and compared"):
             _check(new)
             found = report(schema, new, root)
-        if sources == before:  # the hashes of all files are among them
+        if sources == before:  # the entries have the hashes of all files
             return found
         with progress.step("schema/ put in place"):
             swap(new, schema)
@@ -95,9 +95,10 @@ def refresh(wanted: Wanted, root: Path, progress: Progress) -> Report:
     return found
 
 
-def _codex(
+def _refresh_codex(
     version: str, old: Path, new: Path, sources: list[Source], work: Path, progress: Progress
 ) -> list[Source]:
+    """Fetch the bundles of a Codex version; return the sources with their entry."""
     fetched = fetch_codex(version, _folder(work, "codex"), progress)
     files = codex_bundles(fetched, _folder(work, "run"), progress)
     replaced = next(s for s in sources if CODEX_FILES[0] in s["files"])
@@ -114,7 +115,7 @@ def _codex(
     return _with_entry(replaced, entry, kept)
 
 
-def _older(
+def _add_older(
     version: str, new: Path, sources: list[Source], work: Path, progress: Progress
 ) -> list[Source]:
     """Add the packed bundle of an old version, or replace it."""
@@ -140,7 +141,7 @@ def packed_codex(version: str, work: Path, progress: Progress) -> tuple[Fetched,
     return fetched, pack(SchemaFiles({"codex": version}, parsed))
 
 
-def _acp(
+def _refresh_acp(
     version: str, new: Path, sources: list[Source], work: Path, progress: Progress
 ) -> list[Source]:
     fetched = fetch_acp(version, _folder(work, "acp"), progress)
