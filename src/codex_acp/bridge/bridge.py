@@ -448,13 +448,11 @@ class Bridge:
         entry = question._entry
         routed = entry.route
         settlement = self._ledger.answered(
-            entry.key,
-            entry.token,
-            answer,
+            entry.key, entry.token, answer,
             action_now=refreshed(routed.approval, self._items),
             running=self._items.is_running(routed.thread_id, routed.turn_id),
             looks=self._look_at(routed.approval) if entry.is_granted_by(answer) else {},
-        )
+        )  # fmt: skip
         assert settlement is not None, "an open question has a pending entry"
         out = _Results()
         self._carry_out(settlement, out)

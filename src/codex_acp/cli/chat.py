@@ -468,12 +468,9 @@ class _Completer(Completer):
         known = OURS | theirs | {name: OURS[name] for name in ALWAYS_OURS}
         for word, description in known.items():
             if word.startswith(name) and word.isprintable() and " " not in word:
-                yield Completion(
-                    word,
-                    -len(name),
-                    display=f"/{visible(word)}",
-                    display_meta=shortened(visible(description), DESCRIPTION_LIMIT),
-                )
+                about = shortened(visible(description), DESCRIPTION_LIMIT)
+                shown = f"/{visible(word)}"
+                yield Completion(word, -len(name), display=shown, display_meta=about)
 
 
 def _output() -> Output:

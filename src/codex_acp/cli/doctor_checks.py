@@ -490,12 +490,8 @@ async def collect_answers(path: str, copy: HomeCopy, deadline: Deadline) -> Answ
         "features.shell_snapshot": "false",
         "otel.exporter": '"none"',
     }
-    options = LaunchOptions(
-        path,
-        [word for name, value in settings.items() for word in ("-c", f"{name}={value}")],
-        copy.env,
-        copy.workspace,
-    )
+    words = [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]
+    options = LaunchOptions(path, words, copy.env, copy.workspace)
     adopt_orphans(asyncio.get_running_loop())
     try:
         child = spawn_app_server(options)

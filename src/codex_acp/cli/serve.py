@@ -133,15 +133,9 @@ def _stdio(
     link = StdioLink(stdout_fd=claim_stdout(), early=early)
     limit = DEFAULT_LINE_LIMIT if line_limit is None else line_limit
     return lambda transcript: run_stdio(
-        link,
-        options,
-        spawned,
-        transcript,
-        line_limit=limit,
-        versions=versions,
-        defaults=defaults,
-        hello=hello,
-    )
+        link, options, spawned, transcript, line_limit=limit, versions=versions,
+        defaults=defaults, hello=hello,
+    )  # fmt: skip
 
 
 def _load_asyncio_without_tls() -> None:

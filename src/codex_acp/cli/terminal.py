@@ -131,13 +131,11 @@ def rows_of(text: str, stream: TextIO, *, indent: int = 0) -> list[str]:
     """
     if not stream.isatty():
         return [text]
-    return wrap(
-        text,
-        size_of(stream).columns,
-        subsequent_indent=" " * indent,
-        break_long_words=False,
+    rows = wrap(
+        text, size_of(stream).columns, subsequent_indent=" " * indent, break_long_words=False,
         break_on_hyphens=False,
-    ) or [text]
+    )  # fmt: skip
+    return rows or [text]
 
 
 def wants_colours(out: TextIO) -> bool:

@@ -11,7 +11,7 @@ import difflib
 import json
 import re
 import shlex
-from itertools import groupby
+from itertools import groupby, takewhile
 from typing import TYPE_CHECKING, Final
 
 from codex_acp.acp import types
@@ -365,7 +365,5 @@ def changed_files(calls: Iterable[ToolCall]) -> Iterator[tuple[str, int, int, st
 
 def _equal_first(before: list[str], after: list[str]) -> int:
     """Return how many lines are equal at the beginning."""
-    for number, (old, new) in enumerate(zip(before, after, strict=False)):
-        if old != new:
-            return number
-    return min(len(before), len(after))
+    pairs = zip(before, after, strict=False)
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))

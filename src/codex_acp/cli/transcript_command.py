@@ -15,6 +15,7 @@ import os
 import stat
 import sys
 from bisect import bisect_left
+from collections import defaultdict
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -211,7 +212,7 @@ class _Links:
         """Row and event of all events but messages of the wire."""
         self._open_requests: dict[Hashable, int] = {}
         """Rows of requests of the wire without an answer, by peer, connection, id and direction."""
-        self._requests: dict[Hashable, list[int]] = {}
+        self._requests: defaultdict[Hashable, list[int]] = defaultdict(list)
         """Rows of requests of the wire, by peer, method and id, and by peer, method and session."""
         self._answers: dict[int, int] = {}
         """Row of a request of the wire → row of its answer."""
@@ -224,18 +225,15 @@ class _Links:
         message_id = (event.peer, event.connection, _typed(event.id))
         if event.kind == "request":
             self._open_requests[*message_id, event.direction] = index
-            by_id = (event.peer, event.method, _typed(event.id))
-            self._requests.setdefault(by_id, []).append(index)
-            by_session = (event.peer, event.method, event.ref.session_id)
-            self._requests.setdefault(by_session, []).append(index)
+            self._requests[event.peer, event.method, _typed(event.id)].append(index)
+            self._requests[event.peer, event.method, event.ref.session_id].append(index)
         elif event.kind in ("response", "error"):
             request_direction = "sent" if event.direction == "received" else "received"
             request = self._open_requests.pop((*message_id, request_direction), None)
             if request is not None:
                 self._answers[request] = index
                 if event.ref.session_id is not None:  # only the answer names a new session
-                    by_session = (event.peer, event.method, event.ref.session_id)
-                    self._requests.setdefault(by_session, []).append(request)
+                    self._requests[event.peer, event.method, event.ref.session_id].append(request)
 
     def join(self, rows: list[Row]) -> None:
         """Add to the rows: ``pair`` (row of the answer or the question), ``took`` (milliseconds
