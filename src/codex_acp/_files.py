@@ -142,7 +142,7 @@ def append_line(file: int, line: bytes) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Sync the entries of a folder to the disk, so that they survive a loss of power."""
+    """Sync the entries of a folder to the disk, to survive a loss of power."""
     fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(fd)

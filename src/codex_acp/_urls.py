@@ -48,7 +48,7 @@ class AllowedUrl:
     host: str
     """The host that is really contacted, in lower case and ASCII (punycode if necessary)."""
     host_as_written: str
-    """The host in the URL. If it has other letters than ASCII, show both."""
+    """The host in the URL. If this has other letters than ASCII, show both hosts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +117,7 @@ def _wrong_scheme(url: str) -> str:
 
 
 def _ascii_host(written: str) -> str | RefusedUrl:
-    """Return the host in lower case and ASCII, or why it is refused."""
+    """Return the host in lower case and ASCII, or the refusal."""
     if not written:
         return RefusedUrl("it has no host")
     if written.startswith("["):

@@ -113,7 +113,7 @@ class Approval:
 
     id: RequestId
     told: Told
-    """Updates to send before the question: the tool call that it refers to."""
+    """Updates to send before the question: the tool call that the question refers to."""
     _entry: LedgerEntry
     _question: PermissionQuestion
 
@@ -433,7 +433,7 @@ class Bridge:
         paths = [*named_paths(approval)]
         looks = dict(self._look(paths)) if self._look is not None and paths else {}
         for path in looks.keys() & self._root_looks.keys():
-            if looks[path].real == self._root_looks[path].real:  # as when the person opened it
+            if looks[path].real == self._root_looks[path].real:  # as when the session was opened
                 looks[path] = looks[path]._replace(named=looks[path].real)
         return looks
 
@@ -499,7 +499,7 @@ class Bridge:
             self._carry_out(settlement, out)
 
     def _withdraw(self, key: Key, out: _Results) -> None:
-        """Settle a question without an answer if it is an elicitation: approvals have a ledger."""
+        """Settle an elicitation without an answer. Leave an approval to the ledger."""
         _, question = self._open_questions[key]
         if isinstance(question, Elicitation):
             del self._open_questions[key]
@@ -568,7 +568,7 @@ class Bridge:
             out.events.append(StateChanged("idle", out.end))
 
     def _announce_waiting(self, out: _Results) -> None:
-        """Report that the session waits for a person, unless it waits already."""
+        """Report that the session waits for a person, before the first open question."""
         if not self._open_questions:
             out.events.append(StateChanged("requires_action"))
 
@@ -591,7 +591,7 @@ def _key(request_id: RequestId) -> Key:
 
 
 def _outcome(value: object) -> Answer:
-    """Return the outcome in a client's answer to a permission request; Failed if it has none."""
+    """Return the outcome in a client's answer to a permission request, or else Failed."""
     outcome = value if isinstance(value, dict) else {}
     option_id = outcome.get("optionId")
     match outcome.get("outcome"):

@@ -232,7 +232,7 @@ def _override(
     settings: dict[str, JsonValue], prefixes: tuple[str, ...], arguments: Sequence[str]
 ) -> tuple[dict[str, JsonValue], list[str]]:
     """Apply ``-c`` arguments to a thread's settings; return these, and the arguments that stay on
-    the command line. ``prefixes`` are those of the servers whose settings go with the thread."""
+    the command line. ``prefixes``: of servers whose settings go with the thread."""
     for_command_line: list[str] = []
     for option, text in zip(arguments[::2], arguments[1::2], strict=True):
         key, _, value = text.partition("=")

@@ -64,7 +64,7 @@ class Parser(argparse.ArgumentParser):
 
 
 def parser_of(word: str, **settings: Any) -> Parser:
-    """Return a parser for the command ``word``; ``settings`` are those of ArgumentParser."""
+    """Return a parser for the command ``word``; ``settings`` as for ArgumentParser."""
     return Parser(prog=f"{PROGRAM} {word}", allow_abbrev=False, **settings)
 
 

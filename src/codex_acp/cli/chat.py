@@ -346,7 +346,7 @@ class ChatCommands:
 
 
 def _value_named(setting: Setting, word: str) -> str:
-    """Return the choice's value if ``word`` is its value or name. Raises MisuseError."""
+    """Return the value of the choice that has ``word`` as value or name. Raises MisuseError."""
     for choice in setting.choices:
         if word.casefold() in (choice.value.casefold(), choice.name.casefold()):
             return choice.value
@@ -367,7 +367,7 @@ MENU_ROWS: Final = 8
 DESCRIPTION_LIMIT: Final = 60
 """Characters of a command's description in the menu."""
 HISTORY_LIMIT: Final = 1024 * 1024
-"""Bytes of the history file, above which it is renamed to ``history.old``, and begun anew."""
+"""Most bytes of the history file; a larger file is renamed to ``history.old``."""
 
 
 class ChatInput:

@@ -200,7 +200,7 @@ def remote_token(file: str | None) -> str | None:
         words = next((line.split() for line in lines if line.strip() and line[0] != "#"), [])
         if not words:
             raise MisuseError(f"the token file {file!r} has no token")
-        # A line is TOKEN, NAME TOKEN or NAME TOKEN TIME, as the server reads its tokens.
+        # A line is TOKEN, NAME TOKEN or NAME TOKEN TIME, as in the server's token file.
         token = words[0] if len(words) == 1 else words[1]
     if not token:
         return None

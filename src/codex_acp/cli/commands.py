@@ -48,7 +48,7 @@ class Command(NamedTuple):
     """Arguments that may follow the command, for the program's usage."""
     parser: Callable[[], argparse.ArgumentParser]
     run: Callable[[argparse.Namespace], int]
-    """Not called for ``serve`` and ``login``: `run` gives them their arguments unparsed."""
+    """Not called for ``serve`` and ``login``: `run` passes the arguments on unparsed."""
 
 
 def run(argv: Sequence[str]) -> int:

@@ -72,7 +72,7 @@ NEXT: Final = """
 Next: `codex-acp-sdk login`, then `codex-acp-sdk chat`; for an editor's settings
 `codex-acp-sdk doctor --editor zed`."""
 HIDDEN: Final = ("CODEX_", "OPENAI_")
-"""Prefixes of variables that the demo's Codex does not get: they may have a login."""
+"""Prefixes of variables that the demo's Codex does not get: such a variable may have a login."""
 KEPT: Final = ("CODEX_ACP_", "CODEX_PATH")
 """Prefixes of variables that Codex gets although they have a prefix in `HIDDEN`."""
 
@@ -263,7 +263,7 @@ _TOPICS: Final[Mapping[str, Sequence[Sequence[Step]]]] = {
     "": (_HELP,),
 }
 """Pattern of prompts → the steps of each response, in order. A prompt belongs to the first pattern
-that matches a word of it, else to the empty one."""
+that matches one of its words, or else to the empty pattern."""
 
 
 def _topic(request: ModelRequest) -> str:
@@ -310,7 +310,7 @@ ANSWERS: Final = (
     "answer it", "1", "Ann", "y", "send it",
     "open it",
 )  # fmt: skip
-"""Texts to type, in order. If a choice on the screen begins with the text, its key is typed."""
+"""Texts to type, in order. For the beginning of a choice, the choice's key is typed."""
 PACE: Final = 0.7
 """Seconds before an answer, for a person who reads along."""
 KEY: Final = re.compile(r"([a-z]{2}\d+)\) (?:\x1b\[\d+m)?(.*)")

@@ -151,7 +151,7 @@ def _run_home_check(checks: _Checks) -> Iterator[Finding]:
 
 
 def _run_sessions_check(checks: _Checks) -> Iterator[Finding]:
-    """Yield a finding for each open session: only the process that it names can write it."""
+    """Yield a finding for each open session, with the one process that can write the session."""
     home = checks.home.path
     if home is None or not checks.home.readable:
         return

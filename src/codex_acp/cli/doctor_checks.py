@@ -121,7 +121,7 @@ def as_json(findings: Sequence[Finding], editor: dict[str, JsonValue] | None) ->
 # Time limits of checks, for a program or a file system that hangs.
 
 WHOLE_SECONDS: Final = 60.0
-"""Time limit of all checks but the turn; on a healthy machine they take three seconds."""
+"""Time limit of all checks but the turn; a healthy machine takes three seconds."""
 CHECK_SECONDS: Final = 10.0
 """Time limit of reading files; only a network disk that has stopped takes long."""
 MAX_OUTPUT: Final = 64 * 1024
@@ -331,7 +331,7 @@ def _check_config(path: Path) -> tuple[Finding, bytes | None]:
 
 
 def check_syntax(content: bytes | None) -> Iterator[Finding]:
-    """Check that the configuration is TOML. Codex itself checks more, if it can be run."""
+    """Check that the configuration is TOML. A Codex that can be run checks more."""
     try:
         tomllib.loads((content or b"").decode())
     except UnicodeDecodeError:

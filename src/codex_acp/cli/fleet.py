@@ -421,7 +421,7 @@ SHOWN_WAITING: Final = 5
 
 
 class FleetQuestions:
-    """Asks the questions; each names its task, and the tasks whose questions wait."""
+    """Asks the questions. A question names its task, and the tasks with waiting questions."""
 
     def __init__(self, screen: TextOutput, reader: LineReader) -> None:
         self._questions = Questions(screen, reader, "")
@@ -444,7 +444,7 @@ class FleetQuestions:
 
     @asynccontextmanager
     async def _asking_for(self, task_id: str) -> AsyncIterator[Questions]:
-        """Wait until no other question is open; name this task and the waiting ones."""
+        """Wait until no other question is open; name this task and the waiting tasks."""
         name = shortened(visible(task_id), SHOWN_ID)
         self._waiting.append(name)
         try:

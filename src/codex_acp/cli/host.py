@@ -94,7 +94,7 @@ class Host:
         if questions is not None:
             policy = questions.permission
             callbacks = {"on_form": questions.form, "on_url": questions.url}
-        kinds: Any = options.allow  # the parser has checked them
+        kinds: Any = options.allow  # checked by the parser
         self.runtime: AgentRuntime = AgentRuntime(
             permissions=self._with_answers_shown(allow_kinds(*kinds, otherwise=policy)), **callbacks
         )
@@ -139,7 +139,7 @@ class Host:
             for name, setting in settings_of(session).items():
                 value: str | None = getattr(self._options, name)
                 if value is not None:
-                    if not setting:  # the agent does not offer it
+                    if not setting:  # not offered by the agent
                         raise OptionNotOffered(session.agent, f"--{name}")
                     await setting.set(value)
         except BaseException:
@@ -148,7 +148,7 @@ class Host:
         return session
 
     async def send(self, session: Session, text: str) -> PromptResult:
-        """Send a prompt, and show its updates and its result. Ctrl-C cancels it."""
+        """Send a prompt, which Ctrl-C cancels; show the updates and the result."""
         output = self._json_output or self._screen
         self._signal = None
         with self._screen.working("working"):

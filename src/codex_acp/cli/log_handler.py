@@ -50,8 +50,8 @@ class _Written:
 
 
 class LogHandler(logging.Handler):
-    """Writes records to a descriptor (of the file ``path``, or stderr) or calls a function with
-    them. Never blocks, never raises."""
+    """Writes records to a descriptor (of the file ``path``, or stderr) or calls a
+    function. Never blocks, never raises."""
 
     def __init__(self, to: int | Callable[[str], None], path: str | None = None) -> None:
         super().__init__()

@@ -17,7 +17,7 @@ LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 DEFAULT_LEVEL = "WARNING"
 """Default level of ``serve``: an editor keeps the agent's stderr, so only problems belong there."""
 COMMANDS_LEVEL = "ERROR"
-"""Default level of the commands that a person runs: they show problems themselves."""
+"""Default level of the commands that a person runs: the commands show problems themselves."""
 LEVEL_VARIABLE = "CODEX_ACP_LOG"
 """Environment variable for the level; ``--log-level`` overrides it."""
 

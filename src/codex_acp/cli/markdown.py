@@ -38,7 +38,7 @@ BRACKET_LIMIT: Final = 500
 PARSE_LIMIT: Final = 4 * BLOCK_LIMIT
 """Characters parsed without a new block, above which a blank line causes no further parse."""
 GROWTH: Final = 5 / 4
-"""An unfinished block is parsed at a line end when it has grown by this factor."""
+"""An unfinished block is parsed at a line end after growing by this factor."""
 TAIL: Final = 60
 """Characters of an unfinished block that the live line shows."""
 _PARSER: Final = (
@@ -75,7 +75,7 @@ class MarkdownText:
 
     def add(self, text: str, columns: int, *, coloured: bool) -> str:
         """Add a piece of text; return the rows of the blocks that are complete now."""
-        size = BLOCK_LIMIT // 4  # so that a long text is parsed before it passes the limit
+        size = BLOCK_LIMIT // 4  # a long text is parsed before the limit is reached
         pieces = (text[at : at + size] for at in range(0, len(text), size))
         return "".join(self._add(piece, columns, coloured=coloured) for piece in pieces)
 
@@ -146,7 +146,7 @@ def _is_costly(text: str) -> bool:
 
 def _is_complete(shown: str, text: str, parsed: Sequence[Token]) -> bool:
     """Return whether the parser left out nothing of ``text`` but signs, and the layout nothing of
-    the parsed text. A table may change the order: it breaks the cells of a row into lines."""
+    the parsed text. A table may change the order, because cells are broken into lines."""
     read = "".join(char for part in _texts(parsed) for char in part if not char.isspace())
     words = (char for char in text if not char.isspace() and char not in _SIGNS)
     if any(token.type == "table_open" for token in parsed):

@@ -1,6 +1,6 @@
-"""The process of a command: its standard streams, and the secrets of its environment.
+"""Prepare the process of a command: its standard streams, and secrets in its environment.
 
-Loaded before Codex is spawned, so it imports little.
+Loaded before Codex is spawned, so this module imports little.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def stderr() -> int:
 # to None, and the next file or socket that is opened gets the descriptor 0, 1 or 2.
 
 _MODES = (os.O_RDONLY, os.O_RDONLY, os.O_WRONLY)
-"""Modes of ``/dev/null`` in place of stdin, stdout (a write to it has to fail) and stderr."""
+"""Modes of ``/dev/null`` in place of stdin, stdout (where a write has to fail) and stderr."""
 
 
 def open_missing_streams() -> None:
@@ -85,7 +85,7 @@ def take_variables(*names: str) -> list[str]:
 
 
 def hide_token() -> None:
-    """Remove the token of clients from the environment, and keep it for `take_token`."""
+    """Remove the token of clients from the environment, and keep the token for `take_token`."""
     _hidden_token[:] = take_variables(TOKEN_VARIABLE)
 
 

@@ -145,7 +145,7 @@ class Questions:
         return "cancel" if chosen is None else content
 
     async def url(self, request: UrlRequest) -> UrlAnswer:
-        """Ask whether the person agrees to open a page; does not open it."""
+        """Ask whether the person agrees to open a page; open nothing."""
         page = allowed_url(request.url)
         if isinstance(page, RefusedUrl):  # the runtime has already declined this URL
             return "decline"
@@ -253,7 +253,7 @@ class Questions:
             await self._show([_NO_ANSWER, _WHY_KEYS] if is_habit else [_NO_ANSWER], [])
 
     async def _wait_for_room(self) -> bool:
-        """Wait until the window has room for a question; return whether it had room at once."""
+        """Wait until the window has room for a question; return whether there was no wait."""
         had_room = True
         while not self._screen.frame.has_room():
             had_room = False
@@ -389,7 +389,7 @@ def title_of(name: str, field: types.ElicitationPropertySchema) -> str:
 
 
 def titles_of(field: types.ElicitationPropertySchema) -> list[str]:
-    """Return the titles of a field's choices; empty if it has no choices."""
+    """Return the titles of a field's choices; empty without choices."""
     return [title for _, title in choices_of(as_json(field))]
 
 

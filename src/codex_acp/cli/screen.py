@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 # Kinds of streams: a terminal, a file, or a pipe to another program.
 
 SHOWN_SECONDS: Final = 0.1
-"""Time for the reader of a pipe, such as ``tee``, to show the text that it has read."""
+"""Time for the reader of a pipe, such as ``tee``, to show what was read."""
 MAX_POLLS: Final = 200
 """Most checks, `SHOWN_SECONDS` / 10 apart, whether the reader has read everything."""
 
@@ -104,7 +104,7 @@ _unwritten_lock: Final = threading.Lock()
 
 
 def put(stream: TextIO, text: str) -> None:
-    """Write ``text``. An event loop must not block here: it would handle no signal. So a part that
+    """Write ``text``. A blocked event loop would handle no signal. So a part that
     ``stream`` does not take at once is left to `write_rest`. Raises CodexAcpError, or
     BrokenPipeError if the reader has left."""
     encoding = stream.encoding or "utf-8"
@@ -259,7 +259,7 @@ class TextOutput:
 
     @contextmanager
     def holding_back(self) -> Iterator[None]:
-        """Hold back output within the block, except that of `write_now`; then write it."""
+        """Hold back output within the block, except of `write_now`; write the output afterwards."""
         self._end_text()
         with self._lock:
             self._live.hide()
@@ -456,7 +456,7 @@ class TextOutput:
             self._write(self._out, shown)
 
     def _show_call(self, call: ToolCall) -> None:
-        """Show a call when it begins, if there is no live line, and when it has ended."""
+        """Show a call that has ended and, without a live line, a call that begins."""
         call_id, ended = call.tool_call_id, call.status in ENDED
         if not ended:
             if call_id not in self._running and call_id not in self._ended:
@@ -589,7 +589,7 @@ class JsonOutput:
         put(self._out, json.dumps(plain({"type": kind, **members})) + "\n")
 
 
-# PURE: an error in one sentence for a person, with the next step if the agent cannot know it.
+# PURE: an error in one sentence for a person, with a next step that the agent cannot know.
 
 LOG_IN: Final = "codex-acp-sdk login"
 """The command that logs in to the agent of this package."""

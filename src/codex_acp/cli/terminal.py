@@ -34,7 +34,7 @@ READ_SIZE: Final = 4096
 USUAL_SIZE: Final = os.terminal_size((80, 24))
 """Size of a terminal that does not tell its size."""
 REDRAW_SECONDS: Final = 0.2
-"""Time between a change of the window's size and `Redraw`: while it is resized, more follow."""
+"""Time between a change of the window's size and `Redraw`: a window being resized changes often."""
 
 
 class Redraw(Exception):
@@ -307,7 +307,7 @@ def styled(text: str, style: Style) -> str:
 
 def wrapped(text: str, columns: int) -> Iterator[str]:
     """Cut ``text`` into rows of at most ``columns`` on any terminal, without losing a character.
-    A row ends between words if it is at least half full there."""
+    A row that is at least half full ends between words."""
     row_start = used = 0
     word_start, used_before_word = 0, 0
     for at, char in enumerate(text):
@@ -371,7 +371,7 @@ class LiveLine:
             self._timer = asyncio.get_running_loop().call_later(TICK_SECONDS, self._tick)
 
     def stop(self) -> None:
-        """Erase the line, and draw it no more."""
+        """Erase the line for good."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

@@ -75,7 +75,7 @@ _FENCE: Final = re.compile(r"(`{3,})[a-z]{0,12}")
 
 
 def title_of(call: ToolCall) -> str:
-    """Return the call's title for one line; it may have control characters."""
+    """Return the call's title for one line, perhaps with control characters."""
     title = call.title or call.tool_call_id
     if title.startswith("Run: `") and title.endswith("`"):
         title = _script_of(_uncoded(title.removeprefix("Run: ")))
@@ -83,7 +83,7 @@ def title_of(call: ToolCall) -> str:
 
 
 def _uncoded(text: str) -> str:
-    """Return a text without the backticks around it, if all of it is one piece of code."""
+    """Return a text without the outer backticks if the whole text is one piece of code."""
     fence = text[: len(text) - len(text.lstrip("`"))]
     inner = text[len(fence) : len(text) - len(fence)]
     is_code = inner and fence and text.endswith(fence) and fence not in inner
@@ -169,7 +169,7 @@ def exit_code_of(call: ToolCall) -> int | None:
 
 
 def _script_lines(script: str) -> Iterator[Line]:
-    """Yield a script line by line. Many empty lines are counted: they would hide the rest."""
+    """Yield a script line by line. Many empty lines, which would hide the rest, are counted."""
     prefix = "  $ "
     for is_empty, group in groupby(script.split("\n"), lambda line: not line.strip()):
         lines = list(group)
@@ -214,7 +214,7 @@ def _script_of(command: str) -> str:
 
 
 def _without_command(title: str, command: str) -> str:
-    """Return the title's words behind the command; the whole title if it has no command."""
+    """Return the title's words behind the command; the whole title without a command."""
     for shown in (command, visible(command), _script_of(command)):
         before, found, after = title.partition(shown)
         # The words are nothing or, for example, "(in /tmp)".

@@ -237,7 +237,7 @@ class _Links:
 
     def join(self, rows: list[Row]) -> None:
         """Add to the rows: ``pair`` (row of the answer or the question), ``took`` (milliseconds
-        from question to answer), ``wire`` (rows of the messages), and their ``title``."""
+        from question to answer), ``wire`` (rows of the messages), ``title`` (of a message)."""
         questions: dict[Hashable, int] = {}
         for index, event in self._events:
             ref = event.ref
@@ -305,7 +305,7 @@ def _cut(text: str, limit: int) -> str:
 
 
 def _detail(value: JsonValue, size: int) -> str:
-    """Return JSON in one line of ASCII, long texts cut; ``size``: characters of the line."""
+    """Return JSON in one line of ASCII, long texts cut; ``size``: length of the original line."""
     if size <= MAX_TEXT:
         with suppress(ValueError, RecursionError):  # NaN and infinity: see `_cut_texts`
             return json.dumps(value, separators=(",", ":"), allow_nan=False)

@@ -239,7 +239,7 @@ class Selection:
 
 
 def moment(text: str, now: datetime) -> str:
-    """Convert a time to the transcript's format. ``text`` is ISO 8601 (UTC if it names no zone), or
+    """Convert a time to the transcript's format. ``text`` is ISO 8601 (UTC without a zone), or
     like ``10m``: ten minutes before ``now`` (s, m, h, d). Raises ValueError."""
     ago = _AGO.fullmatch(text.strip())
     if ago is not None:
@@ -280,7 +280,7 @@ class Line(NamedTuple):
 
 
 def read_line(data: bytes | TooLong) -> Line:
-    """Decode one line, without its line end. Raises MisuseError if the line is a fleet's."""
+    """Decode one line, without its line end. Raises MisuseError for a line of a fleet."""
     if isinstance(data, TooLong):
         head = data.head.decode(errors="replace")
         return Line(None, head, f"it is longer than {data.limit} bytes")
@@ -328,8 +328,8 @@ def read(name: str) -> Iterator[Line]:
 def follow(name: str) -> Iterator[Line | None]:
     """Yield all lines of a file, then the appended lines; yield None at each end of the file.
 
-    Ends only at the end of standard input or a pipe. If the file was replaced or cut, it is read
-    from its beginning. Raises MisuseError.
+    Ends only at the end of standard input or a pipe. A file that was replaced or cut is
+    read from the beginning. Raises MisuseError.
     """
     while True:
         framer = LineFramer(LINE_LIMIT)
@@ -385,7 +385,7 @@ def _was_replaced(name: str, file: FileIO, read_bytes: int) -> bool:
     try:
         there = Path(name).stat()
     except OSError:
-        return False  # it is being replaced: the next look finds the new file
+        return False  # during a replacement: the next call finds the new file
     return (there.st_dev, there.st_ino) != (here.st_dev, here.st_ino) or there.st_size < read_bytes
 
 
