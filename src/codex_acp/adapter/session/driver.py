@@ -226,8 +226,8 @@ class SessionDriver:
     @property
     def reviewing(self) -> str | None:
         """Return the id of the prompt whose plan waits for the person, or is to be carried out."""
-        reviewing = (p.id for p in self.machine.prompts if isinstance(p.place, Reviews))
-        return next(reviewing, None)
+        ids = (prompt.id for prompt in self.machine.prompts if isinstance(prompt.place, Reviews))
+        return next(ids, None)
 
     @property
     def turn_ids(self) -> frozenset[str]:

@@ -1,7 +1,7 @@
 """Open a session by starting a new thread, resuming a stored one, or forking one.
 
-Owns these calls of Codex and the handling of their failures. The caller makes params of a thread of
-the client's request, and the answer of the ACP method of the `OpeningResult`.
+Owns these calls of Codex and the handling of their failures. The caller turns the client's request
+into params of a thread, and the `OpeningResult` into the answer of the ACP method.
 """
 
 from __future__ import annotations

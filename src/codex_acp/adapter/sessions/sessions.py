@@ -104,7 +104,7 @@ class OpenSession:
     held: HeldNotifications | None = None
     """The thread's notifications; None once the session has its `Session`."""
     state: SessionState | None = None
-    """The mapping's memory of a replay; None once the session has its `Session`."""
+    """The mapping's state after a replay; None once the session has its `Session`."""
     session: Session | None = None
     """None until the session is first used."""
     unloaded: bool = False
@@ -194,7 +194,7 @@ class Sessions:
         return self._newest().intake
 
     def client_of(self, session_id: str | None) -> SessionClient:
-        """Return the client of a session; the agent's client for None or if it is not open."""
+        """Return the client of a session; the agent's client for None or an unopened session."""
         opened = None if session_id is None else self._open.get(session_id)
         return self._client if opened is None or opened.client is None else opened.client
 
@@ -240,8 +240,8 @@ class Sessions:
     ) -> None:
         """Note that a session is open on the newest connection to Codex.
 
-        ``held`` comes from `reopening`, ``state`` is the mapping's memory of a replay, ``client``
-        the session's own client, if it has one.
+        ``held`` comes from `reopening`, ``state`` is the mapping's state after a replay, ``client``
+        is the session's own client, if it has one.
         """
         connection = self._newest()
         self.close(session_id)

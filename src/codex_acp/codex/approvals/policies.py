@@ -377,7 +377,7 @@ def why_never_asked(
 def warn_if_never_asked(
     policy: Policy, thread: StartedThread, mcp_servers: Mapping[str, McpServerConfig] | None = None
 ) -> str | None:
-    """Log and return the warning of `why_never_asked`. A client logs it itself for its policies."""
+    """Log and return the warning of `why_never_asked`. A client logs it for its policies, too."""
     text = why_never_asked(
         policy, thread.approval_policy, thread.sandbox, thread.approvals_reviewer, mcp_servers
     )

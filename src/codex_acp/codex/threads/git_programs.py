@@ -386,7 +386,7 @@ def parse(data: bytes, limit: int = MAX_ENTRIES) -> Entries:
             value, at = _value(text, at + 1)
         elif at < len(text) and text[at] != "\n":
             raise _invalid_line(text, at)
-        name = f"{section}{key[1].lower()}".partition("\0")[0]  # git reads both up to a NUL
+        name = f"{section}{key[1].lower()}".partition("\0")[0]  # git reads strings up to a NUL
         entries.append((name, value and value.partition("\0")[0]))
         if len(entries) > limit:
             raise ValueError(f"it is too long: no more than {MAX_ENTRIES} entries are read")
