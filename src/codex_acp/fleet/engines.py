@@ -200,9 +200,9 @@ class RayEngine:
         self._fleet_id = ""
         self._actors: list[_Actor] = []
         self._fetching: set[asyncio.Task[None]] = set()
-        """Tasks that fetch the messages of a worker."""
+        """Calls of `_fetch`, one for each worker."""
         self._asking: set[asyncio.Task[None]] = set()
-        """Tasks that wait for the answer to a question of a worker."""
+        """Calls of `_ask`, one for each open question."""
         self._room_changed = asyncio.Event()
         """Set when a worker may have room for a job."""
         self._waiting_jobs = 0
@@ -298,14 +298,14 @@ class RayEngine:
         for actor in alive:
             with suppress(Exception):
                 self._ray.kill(actor.handle)
-        for task in self._asking:
-            task.cancel()
+        for asking in self._asking:
+            asking.cancel()
         if self._fetching:  # ends with the workers; Ray's client logs errors if it is cancelled
             await asyncio.wait(self._fetching, timeout=KILL_SECONDS)
-        for task in self._fetching:
-            task.cancel()
-        if tasks := self._fetching | self._asking:
-            await asyncio.wait(tasks)
+        for fetching in self._fetching:
+            fetching.cancel()
+        if unfinished := self._fetching | self._asking:
+            await asyncio.wait(unfinished)
         self._actors.clear()
         if self._started_ray:
             self._started_ray = False
@@ -367,9 +367,9 @@ class RayEngine:
         )
         actor = _Actor(make.remote(self._root, self._tasks_per_worker))
         self._actors.append(actor)
-        task = asyncio.get_running_loop().create_task(self._fetch(actor))
-        self._fetching.add(task)
-        task.add_done_callback(self._fetching.discard)
+        fetching = asyncio.get_running_loop().create_task(self._fetch(actor))
+        self._fetching.add(fetching)
+        fetching.add_done_callback(self._fetching.discard)
 
     async def _fetch(self, actor: _Actor) -> None:
         """Fetch and handle the messages of a worker, from its start to its end."""
@@ -411,11 +411,11 @@ class RayEngine:
         if message.kind == "event":
             post.event(content)
         elif message.kind == "question":
-            task = asyncio.get_running_loop().create_task(
+            asking = asyncio.get_running_loop().create_task(
                 self._ask(actor, post, content, message.question_id)
             )
-            self._asking.add(task)
-            task.add_done_callback(self._asking.discard)
+            self._asking.add(asking)
+            asking.add_done_callback(self._asking.discard)
         elif not future.done():
             future.set_result(content)
 

@@ -61,7 +61,7 @@ class FleetRun:
             raise MisuseError("; ".join(problems))
         checks = {task.id: OutputCheck(task.output) for task in tasks if task.output is not None}
         self._driver = RunDriver(settings, tasks, checks)
-        self._running: asyncio.Task[None] | None = None
+        self._driver_run: asyncio.Task[None] | None = None
 
     @property
     def stopped(self) -> str | None:
@@ -79,10 +79,10 @@ class FleetRun:
 
     async def aclose(self) -> None:
         """Stop the fleet if it runs, and wait for its end, even if this call is cancelled."""
-        if self._running is not None:
+        if self._driver_run is not None:
             if not self._driver.over:
                 self._driver.stop("the program left the fleet")
-            await finish(self._running)
+            await finish(self._driver_run)
 
     def __aiter__(self) -> Self:
         return self
@@ -107,8 +107,8 @@ class FleetRun:
         await self.aclose()
 
     def _begin(self) -> None:
-        if self._running is None:
-            self._running = running_loop().create_task(self._driver.run(), name="fleet")
+        if self._driver_run is None:
+            self._driver_run = running_loop().create_task(self._driver.run(), name="fleet")
 
 
 TASK_SECONDS: Final = 3600.0
@@ -476,6 +476,7 @@ class RunDriver:
         self._tokens: dict[str, int] = {}
         """Tokens that each task has used in this run, by its id."""
         self._running: set[asyncio.Task[None]] = set()
+        """Calls of `_run_task` that have not ended."""
         self._out: OutDirectory | None = None
         self._journal: Journal | None = None
         self._histories: dict[str, History] = {}
@@ -524,9 +525,10 @@ class RunDriver:
                 if starting.done():
                     starting.result()
             finally:
-                for task in (starting, stopping, *self._running):
-                    task.cancel()
-                await asyncio.wait({starting, stopping, *self._running})
+                unfinished = {starting, stopping, *self._running}
+                for call in unfinished:
+                    call.cancel()
+                await asyncio.wait(unfinished)
             if self.error is not None:
                 raise self.error
             self.note("run_ended", run=self.run_id, stopped=self.stopped)

@@ -79,9 +79,8 @@ class PromptResult:
 
 
 ANSWER_LIMIT: Final = 256 * 1024 * 1024
-"""Bytes of one prompt's messages, thoughts and tool calls, or of a session's history, as they count
-in memory: a prompt of hours has less, and an agent that never stops would fill the memory of this
-process."""
+"""Bytes in memory of one prompt's messages, thoughts and tool calls, or of a session's history. A
+prompt of hours has fewer; an agent that never stops would fill the memory of this process."""
 
 
 @dataclass(slots=True)
@@ -109,7 +108,7 @@ class Record:
                 self._messages[-1][1].append(text)
             else:
                 self._messages.append((message_id, [text]))
-                self.size += _size_of((message_id, ()))
+                self.size += _size_of((message_id, ()))  # the entry in the list, and its pieces
             self._in_message = True
         elif isinstance(update, types.ToolCallSessionUpdate | types.ToolCallUpdateSessionUpdate):
             self.take_tool_call(update)
