@@ -103,11 +103,9 @@ class Baseline:
 
     def set_up(self, index: Path | None, *more: Path, digest: str | None = None) -> Baseline:
         """Make the git directory, without a subprocess; return the baseline with its index digest.
-
         Copies ``index``, which saves reading every file again, unless its digest is not ``digest``
         (None: any). ``more`` are further directories of objects. Raises CheckoutError for a pipe
-        among the repository's objects.
-        """
+        among the repository's objects."""
         for path in (*self.objects.glob("info/*"), *self.objects.glob("pack/*")):
             if path.is_fifo():
                 raise CheckoutError(f"{path} is a pipe, which git would wait for")

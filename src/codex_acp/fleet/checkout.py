@@ -76,10 +76,8 @@ def problem_of_repository(repository: str) -> str | None:
 
 def without_login(repository: str) -> tuple[str, dict[str, str]]:
     """Return the URL without its login, for the command line, and the environment with the login.
-
     Every user of a machine can read the command lines of all processes. git uses the login for this
-    host alone, not after a redirect to another host, and gives it to no other credential helper.
-    """
+    host alone, not after a redirect to another host, and gives it to no other credential helper."""
     parts = urlsplit(repository)
     login, at, host = parts.netloc.rpartition("@")
     if parts.scheme != "https" or not at:
@@ -317,10 +315,8 @@ def _remove(tree: Path, git_dir: Path | None) -> None:
 
 def _remove_untrusted(repository: Path) -> None:
     """Remove files that an agent may have written into our repository, and write our configuration.
-
     Codex's sandbox lets an agent write below /tmp. An agent that runs now could write the files
-    again, so the default directory is not below /tmp.
-    """
+    again, so the default directory is not below /tmp."""
     if not (repository / "HEAD").exists():
         return
     for name in _UNTRUSTED:

@@ -39,17 +39,13 @@ class Engine(Protocol):
     """Runs jobs with `codex_acp.fleet.worker.Worker`, for one fleet at a time."""
 
     async def open(self, fleet_id: str, work: Path | None) -> int:
-        """Prepare the engine; return how many tasks it should run at once.
-
-        ``work`` is a directory for worktrees on this machine, or None if the fleet has no output
-        directory. Raises EngineNotInstalled, EngineError.
-        """
+        """Prepare the engine; return how many tasks it should run at once. ``work`` is a directory
+        for worktrees on this machine, or None if the fleet has no output directory. Raises
+        EngineNotInstalled, EngineError."""
 
     async def run(self, job: Job, post: Post) -> Report:
-        """Run a job; if cancelled, return when the job has ended. Raises WorkerLost.
-
-        Posts ``{"type": "worker", "worker": name}`` before the job starts.
-        """
+        """Run a job; if cancelled, return when the job has ended. Raises WorkerLost. Posts
+        ``{"type": "worker", "worker": name}`` before the job starts."""
 
     async def settle(self, job: Job, *, written: bool) -> None:
         """Remove the job's worktree if the outcome was ``written``; else keep the worktree for
@@ -277,10 +273,8 @@ class RayEngine:
             self._room_changed.set()
 
     async def settle(self, job: Job, *, written: bool) -> None:
-        """Remove a job's worktree if its outcome was written, else keep it for another attempt.
-
-        The engine asks every worker; only the worker that ran the job knows its attempt.
-        """
+        """Remove a job's worktree if its outcome was written, else keep it for another attempt. The
+        engine asks every worker; only the worker that ran the job knows its attempt."""
         for actor in self._actors:
             if actor.ready and actor.dead is None:
                 actor.handle.settle.remote(job.attempt_id, written)

@@ -220,11 +220,9 @@ class FleetSettings:
 
 
 class Slots:
-    """Slots for ``count`` running tasks.
-
-    A parked task waits for an answer without a slot. At most ``most_parked`` tasks are parked,
-    because each still has a session open; other tasks that wait keep their slot.
-    """
+    """Slots for ``count`` running tasks. A parked task waits for an answer without a slot. At most
+    ``most_parked`` tasks are parked, because each still has a session open; other tasks that wait
+    keep their slot."""
 
     def __init__(self, count: int, most_parked: int) -> None:
         self._free = count

@@ -101,13 +101,10 @@ async def git(
     limit: int | None = None,
     seconds: float = GIT_SECONDS,
 ) -> bytes:
-    """Run ``git BEFORE COMMAND ARGUMENTS`` and return its output.
-
-    The output is cut after ``limit`` + 1 bytes. ``env`` is added to the environment;
-    ``user_config`` makes git use the user's configuration. Raises GitFailed, also if git runs
-    longer than ``seconds``. If git runs when this call ends or is cancelled, kills git's process
-    group.
-    """
+    """Run ``git BEFORE COMMAND ARGUMENTS`` and return its output. The output is cut after ``limit``
+    + 1 bytes. ``env`` is added to the environment; ``user_config`` makes git use the user's
+    configuration. Raises GitFailed, also if git runs longer than ``seconds``. If git runs when this
+    call ends or is cancelled, kills git's process group."""
     environment = _make_environment() | ({} if user_config else _NO_CONFIGURATION) | dict(env or {})
     starting = asyncio.ensure_future(
         _spawn(("git", *_SAFE_OPTIONS, *before, command, *arguments), cwd, environment, stdin)

@@ -332,11 +332,9 @@ class OutDirectory:
 
     @classmethod
     def open(cls, path: str | os.PathLike[str], *, resume: bool) -> OutDirectory:
-        """Open or make the output directory, and lock it.
-
-        Raises OutDirectoryInUse; OutDirectoryError if the folder is no output directory, or was
-        used before and ``resume`` is false.
-        """
+        """Open or make the output directory, and lock it. Raises OutDirectoryInUse;
+        OutDirectoryError if the folder is no output directory, or was used before and ``resume`` is
+        false."""
         folder = Path(path).absolute()
         try:
             make_private(folder)

@@ -122,11 +122,8 @@ class AgentProcess:
 
     @classmethod
     async def start(cls, spec: AgentSpec, services: Services, answer_seconds: float) -> Self:
-        """Spawn the agent and exchange ``initialize`` with it.
-
-        Raises AgentLaunchError, AgentStartError, ErrorReply, InvalidPayload, TransportError, and
-        ends the process then.
-        """
+        """Spawn the agent and exchange ``initialize`` with it. Raises AgentLaunchError,
+        AgentStartError, ErrorReply, InvalidPayload, TransportError, and ends the process then."""
         process = cls(spec, services, answer_seconds)
         process._connect()
         try:
@@ -154,12 +151,10 @@ class AgentProcess:
     async def ask(
         self, method: str, call: Awaitable[T], *, seconds: float | None = None, prompt: bool = False
     ) -> T:
-        """Wait for the answer to a call of `client`, at most ``seconds``.
-
-        A ``prompt`` has no limit, and its wait does not lift the pause of `ReadingGate`, because
-        the reader of its updates may be slow. Raises the errors of the call, and AnswerTimeout,
-        MethodNotOffered, AuthenticationRequired.
-        """
+        """Wait for the answer to a call of `client`, at most ``seconds``. A ``prompt`` has no
+        limit, and its wait does not lift the pause of `ReadingGate`, because the reader of its
+        updates may be slow. Raises the errors of the call, and AnswerTimeout, MethodNotOffered,
+        AuthenticationRequired."""
         limit = self._answer_seconds if seconds is None else seconds
         try:
             if prompt:

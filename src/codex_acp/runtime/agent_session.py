@@ -300,10 +300,8 @@ class Setting:
         return tuple(choices)
 
     async def set(self, value: str | bool) -> None:
-        """Set the value; afterwards `current` is the value that the agent reports.
-
-        Raises the errors of `ConfigOptions.set`.
-        """
+        """Set the value; afterwards `current` is the value that the agent reports. Raises the
+        errors of `ConfigOptions.set`."""
         option = self.option
         if option is not None:
             await self._options.set(option.id, value)
@@ -394,11 +392,9 @@ class WantedSession:
 async def open_session(
     process: AgentProcess, wanted: WantedSession, slots: asyncio.Semaphore
 ) -> tuple[AgentSession, Opened]:
-    """Open a session; each request to the agent takes one of ``slots``, a pause does not.
-
-    Raises SessionBusy, MethodNotOffered, MisuseError, TransportError, and the errors of
-    `AgentProcess.ask`.
-    """
+    """Open a session; each request to the agent takes one of ``slots``, a pause does not. Raises
+    SessionBusy, MethodNotOffered, MisuseError, TransportError, and the errors of
+    `AgentProcess.ask`."""
     features = process.features
     if wanted.directories and not features.additional_directories:
         raise MethodNotOffered(process.agent, "additional directories")
@@ -546,11 +542,9 @@ T = TypeVar("T")
 async def ask_to_open(
     process: AgentProcess, method: str, call: Awaitable[T], session_id: str | None = None
 ) -> T:
-    """Wait for a call that opens a session, as `AgentProcess.ask` does.
-
-    A wait that is given up cancels the request; if the agent opens the session all the same, closes
-    the session. ``session_id`` is None for a new session.
-    """
+    """Wait for a call that opens a session, as `AgentProcess.ask` does. A wait that is given up
+    cancels the request; if the agent opens the session all the same, closes the session.
+    ``session_id`` is None for a new session."""
     request_id: int | None = None
 
     async def run() -> T:

@@ -92,10 +92,8 @@ class AgentSpec:
 
     @classmethod
     def parse(cls, command: str, *, name: str = "") -> AgentSpec:
-        """Make the spec of a command line, split into words as by a POSIX shell.
-
-        Raises MisuseError.
-        """
+        """Make the spec of a command line, split into words as by a POSIX shell. Raises
+        MisuseError."""
         try:
             words = shlex.split(command)
         except ValueError as error:

@@ -49,9 +49,7 @@ class AgentLaunchError(LaunchError):
 
 class AgentStartError(PeerError):
     """The agent's process started, but ``initialize`` failed; the process was ended.
-
-    ``stderr_tail`` is the end of its output on stderr.
-    """
+    ``stderr_tail`` is the end of its output on stderr."""
 
     def __init__(self, agent: str, why: str, stderr_tail: str = "") -> None:
         tail = f"; the end of its stderr:\n{stderr_tail}" if stderr_tail else ""
@@ -83,10 +81,8 @@ class AnswerTooLarge(PeerError):
 
 
 class AuthenticationRequired(ErrorReply):
-    """The agent requires a login first (-32000); ``methods`` are the logins that it offers.
-
-    Log in with the agent's own command, or name one of the methods as `AgentSpec.auth_method`.
-    """
+    """The agent requires a login first (-32000); ``methods`` are the logins that it offers. Log in
+    with the agent's own command, or name one of the methods as `AgentSpec.auth_method`."""
 
     def __init__(self, reply: ErrorReply, methods: Sequence[AuthMethod]) -> None:
         super().__init__(reply.method, reply.code, reply.message, reply.data)
@@ -95,10 +91,8 @@ class AuthenticationRequired(ErrorReply):
 
 class SessionBusy(ErrorReply):
     """Another process works in the session, and did not stop within ``seconds``; nothing is lost.
-
     ``data`` has the ``holder``, with the ``pid`` and ``name`` of that process, if the agent knows
-    it.
-    """
+    it."""
 
     def __init__(self, reply: ErrorReply, seconds: float) -> None:
         super().__init__(reply.method, reply.code, reply.message, reply.data)

@@ -85,9 +85,7 @@ def read_text(
     check: Callable[[], None] = lambda: None,
 ) -> str:
     """Return ``limit`` lines of a file from ``line`` on (counted from 1), with their line ends.
-
-    ``check`` is called after each read; its exception ends the reading. Raises RpcError.
-    """
+    ``check`` is called after each read; its exception ends the reading. Raises RpcError."""
     with _os_errors_as_rpc(path), ExitStack() as stack:
         folder, name = roots.find(stack, path, make=False)
         # Before it is opened: opening a device may have an effect.
@@ -108,10 +106,8 @@ def read_text(
 def write_text(
     roots: Roots, path: str, content: str, size_limit: int, check: Callable[[], None] = lambda: None
 ) -> None:
-    """Replace the content of a file, or make the file. Raises RpcError.
-
-    ``check`` is called before the file is replaced; its exception prevents that.
-    """
+    """Replace the content of a file, or make the file. Raises RpcError. ``check`` is called before
+    the file is replaced; its exception prevents that."""
     try:
         data = content.encode()
     except UnicodeEncodeError:
@@ -230,11 +226,9 @@ def _replace(
 
 
 class FileThreads:
-    """Runs calls in at most ``count`` threads, each call for at most ``seconds``.
-
-    Longer calls are abandoned: their threads run on. Each call first waits for ``drain``, so that
-    an agent that does not read the answers gets no more of them.
-    """
+    """Runs calls in at most ``count`` threads, each call for at most ``seconds``. Longer calls are
+    abandoned: their threads run on. Each call first waits for ``drain``, so that an agent that does
+    not read the answers gets no more of them."""
 
     def __init__(
         self,
@@ -248,9 +242,7 @@ class FileThreads:
 
     async def run(self, work: Callable[[Callable[[], None]], T]) -> T:
         """Run ``work`` in a thread and return its result. Raises RpcError after the time limit.
-
-        ``work`` gets a function to call often, which raises if the thread was abandoned.
-        """
+        ``work`` gets a function to call often, which raises if the thread was abandoned."""
         loop = asyncio.get_running_loop()
         abandoned = threading.Event()
         done: Future[T] = Future()
@@ -325,10 +317,8 @@ class Roots:
 
     def find(self, stack: ExitStack, path: str, *, make: bool) -> tuple[int, str]:
         """Return a descriptor of the file's directory, and the file's name there, which is no link.
-
         ``stack`` closes the descriptor. ``make`` makes missing directories. Raises RpcError for a
-        path outside the roots or of a directory; OSError.
-        """
+        path outside the roots or of a directory; OSError."""
         _must_be_path(path)
         root, names = self._innermost_root(stack, path, path)
         folder_fds = [root.fd]

@@ -183,10 +183,8 @@ class AgentRuntime:
     async def sessions(
         self, agent: str | AgentSpec = "codex", *, cwd: str | os.PathLike[str] | None = None
     ) -> list[SessionInfo]:
-        """Return the agent's list of sessions, of one directory or of all.
-
-        Raises MethodNotOffered.
-        """
+        """Return the agent's list of sessions, of one directory or of all. Raises
+        MethodNotOffered."""
         spec = self._spec(agent)
         async with self._borrowed(spec) as process:
             if not process.features.list_sessions:
@@ -210,10 +208,8 @@ class AgentRuntime:
             return sessions
 
     async def delete(self, agent: str | AgentSpec, session_id: str) -> None:
-        """Delete a session that is not open, at the agent and in the store.
-
-        Raises MethodNotOffered. A session that does not exist is no error.
-        """
+        """Delete a session that is not open, at the agent and in the store. Raises
+        MethodNotOffered. A session that does not exist is no error."""
         spec = self._spec(agent)
         async with self._borrowed(spec) as process:
             if not process.features.delete_session:
@@ -224,10 +220,8 @@ class AgentRuntime:
             await to_thread.run_sync(self._store.remove, spec.name, session_id)
 
     def kill(self) -> None:
-        """Kill every agent and its child processes at once; `aclose` must still be called.
-
-        Agents with a link are not killed. Takes up to 0.1 s for each agent.
-        """
+        """Kill every agent and its child processes at once; `aclose` must still be called. Agents
+        with a link are not killed. Takes up to 0.1 s for each agent."""
         for process in tuple(self._processes):
             process.kill()
 

@@ -210,11 +210,8 @@ class Services:
     terminals: TerminalAccess | None = None
 
     def introduction(self) -> types.InitializeRequest:
-        """Return the params of ``initialize``, as in version 1.
-
-        Boolean options, notices and compaction are always advertised, because programs get them
-        like all options and updates.
-        """
+        """Return the params of ``initialize``, as in version 1. Boolean options, notices and
+        compaction are always advertised, because programs get them like all options and updates."""
         capabilities = types.ClientCapabilities(
             session=types.ClientSessionCapabilities(
                 config_options=types.SessionConfigOptionsCapabilities(

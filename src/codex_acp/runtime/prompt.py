@@ -38,11 +38,9 @@ CANCEL_SECONDS: Final = 10.0
 
 
 class RunningPrompt:
-    """A prompt that runs, also after its reader has left.
-
-    ``send`` sends the request and returns its answer; ``cancel`` sends ``session/cancel``. While
-    the prompt holds ``gate``, reading pauses, unless somebody waits for the agent (``with gate``).
-    """
+    """A prompt that runs, also after its reader has left. ``send`` sends the request and returns
+    its answer; ``cancel`` sends ``session/cancel``. While the prompt holds ``gate``, reading
+    pauses, unless somebody waits for the agent (``with gate``)."""
 
     def __init__(
         self,
@@ -198,11 +196,9 @@ class Prompt:
         return self._running.record.messages
 
     def cancel(self) -> None:
-        """Ask the agent to stop, and answer its open questions with "cancelled".
-
-        Go on iterating: the agent may send more updates before it ends the prompt with the stop
-        reason ``cancelled``.
-        """
+        """Ask the agent to stop, and answer its open questions with "cancelled". Go on iterating:
+        the agent may send more updates before it ends the prompt with the stop reason
+        ``cancelled``."""
         self._running.cancel()
 
     async def result(self) -> PromptResult:

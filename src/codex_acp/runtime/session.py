@@ -158,9 +158,7 @@ class Session:
 
     def listen(self, listener: Callable[[Update], None]) -> Callable[[], None]:
         """Call ``listener``, which must not block, with each live update, also between prompts.
-
-        Returns a function that removes the listener.
-        """
+        Returns a function that removes the listener."""
         listeners = self._state.listeners
         listeners.append(listener)
 

@@ -75,10 +75,8 @@ class SessionStore:
         return next((r for r in self.all() if r.agent == agent and r.key == key), None)
 
     def put(self, record: StoredSession) -> StoredSession:
-        """Add a record, or replace that of its agent and id; return it with its times set.
-
-        Another session with the same key loses the key.
-        """
+        """Add a record, or replace that of its agent and id; return it with its times set. Another
+        session with the same key loses the key."""
         now = datetime.now(UTC).isoformat()
         with self._records_to_change() as records:
             old = next((r for r in records if _id_of(r) == _id_of(record)), None)

@@ -179,10 +179,8 @@ class OutputTail:
 
 
 class TerminalProcess:
-    """A running command without stdin, in a process group of its own.
-
-    Raises OSError if it cannot be started. `aclose` must be called, even after the command's end.
-    """
+    """A running command without stdin, in a process group of its own. Raises OSError if it cannot
+    be started. `aclose` must be called, even after the command's end."""
 
     def __init__(
         self, argv: Sequence[str], env: Mapping[str, str] | None, cwd: str, output_limit: int
