@@ -57,6 +57,7 @@ OLD_INPUT = ToolCall("send_input", {"target": CHILD, "message": WRITE}, OLD, cal
 NEW_INPUT = ToolCall(
     "followup_task", {"target": "writer", "message": WRITE}, "collaboration", call_id="i3"
 )
+WAITS = SCENES.add("waits", [Text("I wait."), Gate("mode")])
 GIVES_WORK = {
     "old": SCENES.add("work by old", [OLD_INPUT], [Text("Given.")]),
     "new": SCENES.add("work by new", [NEW_INPUT], [Text("Given.")]),
@@ -284,6 +285,49 @@ def test_3_9c_a_sub_agent_has_no_rights_that_the_person_has_taken_from_the_sessi
         bench.wait(bench.session, lambda u: u.get("state", {}).get("state") == "idle", mark)
 
         assert not (bench.home.workspace / "made").exists()
+
+
+@pytest.mark.attack("model")
+@pytest.mark.parametrize("opening", ["session/load", "session/resume"])
+def test_3_9c_a_sub_agent_has_no_more_rights_once_the_session_is_opened_again(
+    opening: str,
+) -> None:
+    with SubAgentBench(SCENES, 1, {"subagents": {}}, CONFIG) as bench:
+        set_mode(bench, "full-access")
+        bench.model.open("new")
+        bench.prompt(STARTS["new"])
+        bench.wait(bench.session, lambda u: u.get("state", {}).get("state") == "idle")
+        for mode in ("ask", "read-only"):
+            mark = len(bench.adapter.messages)
+            set_mode(bench, mode)
+            if codex_under_test() != "0.147.0":  # that one gives the sub-agent the mode
+                kept = "They keep theirs: never asks, no sandbox, so each turn that they begin is"
+                bench.wait(bench.session, lambda u, kept=kept: kept in json.dumps(u), mark)
+        bench.ask(opening, {"sessionId": bench.session, **bench.place})
+        mark = len(bench.adapter.messages)
+        bench.prompt(GIVES_WORK["new"])
+        bench.wait(bench.session, lambda u: u.get("state", {}).get("state") == "idle", mark)
+
+        assert not (bench.home.workspace / "made").exists()
+
+
+def test_3_9c_a_sub_agent_that_a_turn_with_the_new_mode_starts_works() -> None:
+    with SubAgentBench(SCENES, 1, {"subagents": {}}, CONFIG) as bench:
+        set_mode(bench, "full-access")
+        bench.begin(WAITS)
+        bench.model.wait_for_gate("mode")
+        set_mode(bench, "never-ask")
+        bench.model.open("mode")
+        assert bench.end() == "end_turn"
+        bench.model.open("new")
+        bench.prompt(STARTS["new"])
+        bench.wait(bench.session, lambda u: u.get("state", {}).get("state") == "idle")
+        mark = len(bench.adapter.messages)
+        bench.prompt(GIVES_WORK["new"])
+        bench.wait(bench.session, lambda u: u.get("state", {}).get("state") == "idle", mark)
+
+        assert (bench.home.workspace / "made").exists()
+        assert "They keep theirs" not in json.dumps(bench.updates())
 
 
 def test_a_session_that_is_closed_takes_its_sub_agents_with_it() -> None:

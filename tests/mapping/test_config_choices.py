@@ -16,7 +16,16 @@ from codex_acp.mapping.options import (
     mode_of,
     options_of,
 )
-from codex_acp.mapping.settings import Catalogue, applied, difference, meets, settings_of_thread
+from codex_acp.mapping.settings import (
+    Access,
+    Catalogue,
+    applied,
+    difference,
+    is_wider,
+    meets,
+    sandbox_of,
+    settings_of_thread,
+)
 from tests.support.config_samples import READ_ONLY, started, view_of
 
 FULL: JsonValue = {"type": "dangerFullAccess"}
@@ -218,3 +227,36 @@ def test_an_effort_or_tier_that_codex_does_not_have_is_not_met() -> None:
     assert not meets(settings, {"serviceTier": None}), "Codex reports what is cleared"
     assert not meets(settings, {"later": 1})
     assert meets(settings, {})
+
+
+def access(kind: str, *, profile: str | None = None, **changes: Any) -> Access:
+    policy, reviewer = changes.pop("policy", "on-request"), changes.pop("reviewer", "user")
+    return Access(policy, reviewer, sandbox_of({"type": kind, **changes}), profile)
+
+
+@pytest.mark.attack("model")
+@pytest.mark.parametrize(
+    ("wide", "narrow"),
+    [
+        (access("dangerFullAccess"), access("workspaceWrite")),
+        (access("later"), access("workspaceWrite")),
+        (access("workspaceWrite"), access("readOnly", networkAccess=True)),
+        (access("readOnly", networkAccess=True), access("readOnly")),
+        (access("workspaceWrite", networkAccess=True), access("workspaceWrite")),
+        (access("workspaceWrite", writableRoots=["/a", "/b"]), access("workspaceWrite")),
+        (access("workspaceWrite"), access("workspaceWrite", excludeSlashTmp=True)),
+        (access("workspaceWrite"), access("workspaceWrite", excludeTmpdirEnvVar=True)),
+        (access("readOnly", reviewer="auto_review"), access("readOnly")),
+        (access("readOnly", policy="never"), access("readOnly", policy="untrusted")),
+    ],
+)
+def test_3_9c_an_access_is_wider_if_it_lets_through_more_without_a_person(
+    wide: Access, narrow: Access
+) -> None:
+    assert is_wider(wide, narrow)
+    assert not is_wider(narrow, wide)
+    assert not is_wider(wide, wide)
+    own = wide._replace(profile="mine")
+    assert is_wider(own, wide), "nobody knows what a profile of the user's own lets through"
+    assert is_wider(wide, own)
+    assert not is_wider(own, own)

@@ -51,6 +51,7 @@ from codex_acp.mapping.options import (
 from codex_acp.mapping.settings import (
     Access,
     Settings,
+    access_patch,
     applied,
     difference,
     is_wider,
@@ -64,6 +65,7 @@ if TYPE_CHECKING:
 
     from codex_acp.acp.capabilities import ClientFeatures
     from codex_acp.adapter.side_tasks import Spawn
+    from codex_acp.codex.approvals.running_items import Items
     from codex_acp.codex.connection.app_server_connection import AppServerConnection
 
     How = Literal["new", "load", "resume", "fork"]
@@ -103,6 +105,17 @@ class _Choices(NamedTuple):
     tier: str | None
     chosen: tuple[str, Access] | None
     """The mode that a person chose, and its access."""
+
+
+class _LateChange(NamedTuple):
+    """A change of the mode while turns ran, which can still start sub-agents with the access before
+    the change."""
+
+    earlier: Access
+    still_runs: Callable[[], bool]
+    """Returns whether one of these turns still runs."""
+    found: set[str]
+    """Sub-agents that these turns have started since."""
 
 
 class _PendingChange:
@@ -156,10 +169,9 @@ class ConfigSession(NotificationSink):
         """The notice for the person about the ``first_mode``, if there is one."""
         self.chosen: tuple[str, Access] | None = None
         """The mode that a person chose last, and the access that Codex then reported."""
-        self.late_change: tuple[JsonObject, Access] | None = None
-        """The patch of the chosen mode, and the access before it, with which the running turn can
-        still start sub-agents. None if no turn ran at the change."""
-        self._kept_access: dict[str, Access] = {}
+        self.late_change: _LateChange | None = None
+        """The last change of the mode; None if no turn ran at the change."""
+        self.kept_access: dict[str, Access] = {}
         """Sub-agents whose access Codex did not change → the access that they have."""
         self._preset_effort = False
         """Whether the effort comes from a collaboration mode, not from a choice."""
@@ -173,21 +185,33 @@ class ConfigSession(NotificationSink):
         before = self.settings
         self.unsubscribe()
         if catalogues.codex is not self._catalogues.codex:  # sub-agents load with the new access
-            self._kept_access.clear()
+            self.kept_access.clear()
         self._catalogues, self.settings = catalogues, settings_of_thread(result)
         self._subscribe()
         return before
 
+    def take_over_sub_agents(self, earlier: ConfigSession) -> None:
+        """Take over the knowledge of sub-agents from the settings before the session was opened
+        again, if Codex has not loaded the sub-agents anew."""
+        if earlier._catalogues.codex is self._catalogues.codex:
+            self.late_change = earlier.late_change
+            for thread_id, access in earlier.kept_access.items():
+                self._keep_access(thread_id, access)
+
+    def _keep_access(self, thread_id: str, access: Access) -> None:
+        self.kept_access[thread_id] = access
+        self._catalogues.codex.subscribe(thread_id, self, _OF_SUB_AGENTS)
+
     def unsubscribe(self) -> None:
         """Unsubscribe from the thread and the directory."""
         self.directory.on_change = None
-        for thread_id in (self.id, *self._kept_access):
+        for thread_id in (self.id, *self.kept_access):
             self._catalogues.codex.unsubscribe(thread_id, self)
 
     def _subscribe(self) -> None:
         self.directory.on_change = lambda: self._on_change(self)
         self._catalogues.codex.subscribe(self.id, self, frozenset({SETTINGS_UPDATED}))
-        for thread_id in self._kept_access:
+        for thread_id in self.kept_access:
             self._catalogues.codex.subscribe(thread_id, self, _OF_SUB_AGENTS)
 
     def view(self, *, booleans: bool) -> ConfigView:
@@ -239,13 +263,12 @@ class ConfigSession(NotificationSink):
             by_mode = "collaborationMode" in patch and before.effort is None
             self._preset_effort = by_mode and self.settings.effort is not None
 
-    async def change_sub_agents(
-        self, patch: JsonObject, earlier: Access, threads: list[str]
-    ) -> dict[str, str]:
-        """Send a patch to the loaded sub-agents; return each that Codex refused to change, with the
-        reason: Codex changes no sub-agents that its newer tools start. These keep the ``earlier``
-        access; while that is wider than the session's, their turns are interrupted. Never raises.
-        """
+    async def change_sub_agents(self, earlier: Access, threads: list[str]) -> dict[str, str]:
+        """Give the loaded sub-agents the session's access; return each that Codex refused to
+        change, with the reason: Codex changes no sub-agents that its newer tools start. These keep
+        the ``earlier`` access, or an even earlier one; while that is wider than the session's,
+        their turns are interrupted. Never raises."""
+        patch = access_patch(self.settings.access)
         codex, refused = self._catalogues.codex, dict[str, str]()
         if threads:
             # A model can name any number of threads that do not exist.
@@ -260,15 +283,14 @@ class ConfigSession(NotificationSink):
                 refused[thread_id] = error.message
         if codex.closed:
             return {}
-        for thread_id in refused.keys() - self._kept_access.keys():
-            self._kept_access[thread_id] = earlier
-            codex.subscribe(thread_id, self, _OF_SUB_AGENTS)
+        for thread_id in refused.keys() - self.kept_access.keys():
+            self._keep_access(thread_id, earlier)
         return refused
 
     def _interrupt_wider(self, params: JsonValue) -> None:
         """Interrupt a turn that begins in a sub-agent with a wider access than the session's."""
         thread_id, turn_id = text_at(params, "threadId"), text_at(params, "turn", "id")
-        kept = None if thread_id is None else self._kept_access.get(thread_id)
+        kept = None if thread_id is None else self.kept_access.get(thread_id)
         if kept is not None and is_wider(kept, self.settings.access):
             logger.warning("session %s: a turn of sub-agent %s is interrupted", self.id, thread_id)
             with suppress(CodexAcpError):
@@ -305,7 +327,7 @@ class ConfigSession(NotificationSink):
             return
         if method == THREAD_CLOSED:  # Codex loads the sub-agent again with the session's access
             thread_id = text_at(params, "threadId") or ""
-            self._kept_access.pop(thread_id, None)
+            self.kept_access.pop(thread_id, None)
             self._catalogues.codex.unsubscribe(thread_id, self)
             return
         settings = settings_of_update(params)
@@ -329,22 +351,23 @@ class Config:
 
     Each other parameter is a function that gets a session's id. ``send`` queues an event of the
     session. ``features`` returns the capabilities of its client. ``outdate`` is called before the
-    rights change: no later message may be steered into the running turn. It returns whether a turn
-    of the session or of a sub-agent runs. ``sub_agents`` returns the threads of the sub-agents."""
+    rights change: no later message may be steered into the running turn. It returns a function that
+    tells whether a turn of the session or of a sub-agent that runs now still runs; None if none
+    does. ``items`` returns the session's items and sub-agents, once a turn has run."""
 
     def __init__(
         self,
         spawn: Spawn,
         send: Callable[[str, SessionEvent], None],
         features: Callable[[str], ClientFeatures],
-        outdate: Callable[[str], bool] = lambda _: False,
-        sub_agents: Callable[[str], list[str]] = lambda _: [],
+        outdate: Callable[[str], Callable[[], bool] | None] = lambda _: None,
+        items: Callable[[str], Items | None] = lambda _: None,
     ) -> None:
         self._spawn = spawn
         self._send = send
         self._features = features
         self._outdate = outdate
-        self._sub_agents = sub_agents
+        self._items = items
         self._catalogues: Catalogues | None = None
         self._sessions: dict[str, ConfigSession] = {}
         self._kept_choices: LastOnes[str, _Choices] = LastOnes(MAX_CLOSED)
@@ -378,12 +401,15 @@ class Config:
         that session is open. ``restore`` has the configured access, left out of ``thread/start``
         because Codex would trust the directory. ``first_mode`` is a mode to set now. Waits a little
         for the lists; a list that arrives later follows as an update."""
+        earlier = self._sessions.get(session_id)
         self.closed(session_id)  # a session that is opened again keeps its choices
         kept_choices = self._kept_choices.pop(session_id, None)
         catalogues = self._catalogues_of(codex)
         session = self._sessions[session_id] = ConfigSession(
             session_id, catalogues, directory, result, self._send_changes, new=how == "new"
         )
+        if earlier is not None:
+            session.take_over_sub_agents(earlier)
         if restore is not None:
             await session.restore(restore)
         await self._restore_choices(session, kept_choices, source)
@@ -532,7 +558,7 @@ class Config:
             patch = choice_patch(self._view(session), option_id, value)
             before = session.settings
             changes_rights = option_id in (MODE, COLLABORATION) and not meets(before, patch)
-            turn_runs = changes_rights and self._outdate(session.id)
+            still_runs = self._outdate(session.id) if changes_rights else None
             try:
                 await session.change(patch)
             except CodexAcpError:
@@ -541,38 +567,57 @@ class Config:
             if option_id == MODE:
                 if meets(session.settings, patch):
                     session.chosen = (value, session.settings.access)
-                session.late_change = (patch, before.access) if turn_runs else None
-                sub_agents = self._sub_agents(session.id)
-                await self._change_sub_agents(session, patch, before.access, sub_agents)
-            if turn_runs:
+                late = None if still_runs is None else _LateChange(before.access, still_runs, set())
+                session.late_change = late
+                items = self._items(session.id)
+                if items is not None:
+                    below = items.sub_agents_of(session.id)
+                    await self._change_sub_agents(session, before.access, below)
+            if still_runs is not None:
                 self._say_from_next_turn(session, option_id, before)
             return value
 
     def sub_agent_found(self, session_id: str, thread_id: str) -> None:
-        """Give a new sub-agent the session's mode, if the running turn, which may have started the
-        sub-agent, is older than the mode."""
-        session = self._sessions.get(session_id)
-        if session is not None and session.late_change is not None:
-            patch, earlier = session.late_change
-            self._spawn(lambda: self._change_sub_agents(session, patch, earlier, [thread_id]))
+        """Give a new sub-agent the session's access, if a turn with another access started it."""
+        session, items = self._sessions.get(session_id), self._items(session_id)
+        if session is None or items is None:
+            return
+        above, late = items.ancestors_of(thread_id), session.late_change
+        earlier = next(
+            (session.kept_access[each] for each in above if each in session.kept_access), None
+        )
+        if late is not None and (late.still_runs() or not late.found.isdisjoint(above)):
+            late.found.add(thread_id)
+            earlier = earlier or late.earlier
+        if earlier is not None:
+            access = earlier
+            self._spawn(lambda: self._change_sub_agents(session, access, [thread_id]))
 
     async def _change_sub_agents(
-        self, session: ConfigSession, patch: JsonObject, earlier: Access, threads: list[str]
+        self, session: ConfigSession, earlier: Access, threads: list[str]
     ) -> None:
-        """Give sub-agents the access of the session; tell the person which of them keep the
-        ``earlier`` access. A thread that is not loaded gets the access when Codex loads it."""
-        refused = await session.change_sub_agents(patch, earlier, threads)
-        if not refused or self._sessions.get(session.id) is not session:
+        """Give sub-agents the access of the session; tell the person which of them keep theirs: the
+        ``earlier`` one, or that of a change before, which Codex refused, too. A thread that is not
+        loaded gets the access when Codex loads it."""
+        refused = await session.change_sub_agents(earlier, threads)
+        if self._sessions.get(session.id) is not session:
             return
-        wider = is_wider(earlier, session.settings.access)
-        reasons = "; ".join(dict.fromkeys(refused.values()))
-        text = (
-            f"Codex did not give the mode to sub-agents that it has started: {', '.join(refused)} "
-            f"({reasons}). They keep theirs: {access_words(earlier)}"
-            f"{', so each turn that they begin is interrupted' if wider else ''}. "
-            "New sub-agents get the mode of the session."
-        )
-        self._send(session.id, _notice(text))
+        keeping: dict[tuple[str, bool], list[str]] = {}
+        for thread_id in refused:
+            kept = session.kept_access.get(thread_id)
+            if kept is None:  # Codex has closed the thread
+                continue
+            key = access_words(kept), is_wider(kept, session.settings.access)
+            keeping.setdefault(key, []).append(thread_id)
+        for (access, wider), kept_by in keeping.items():
+            reasons = "; ".join(dict.fromkeys(refused[each] for each in kept_by))
+            text = (
+                f"Codex did not give the mode to sub-agents that it has started: "
+                f"{', '.join(kept_by)} ({reasons}). They keep theirs: {access}"
+                f"{', so each turn that they begin is interrupted' if wider else ''}. "
+                "New sub-agents get the mode of the session."
+            )
+            self._send(session.id, _notice(text))
 
     def _say_from_next_turn(self, session: ConfigSession, option_id: str, before: Settings) -> None:
         """Tell the person that the turn that runs keeps its mode."""

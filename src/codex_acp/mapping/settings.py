@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from codex_acp._json import object_at
+from codex_acp._json import list_at, object_at
 from codex_acp._record import NamedTuple
 
 if TYPE_CHECKING:
@@ -286,13 +286,25 @@ def difference(wanted: Settings, have: Settings) -> JsonObject:
 
 
 def is_wider(one: Access, other: Access) -> bool:
-    """Return whether the sandbox of ``one`` lets through more than the sandbox of ``other``. An
-    unknown kind of sandbox counts as no sandbox."""
-
-    def width(access: Access) -> int:
-        return {"readOnly": 0, "workspaceWrite": 1}.get(text_of(access.sandbox, "type") or "", 2)
-
-    return width(one) > width(other)
+    """Return whether one access lets through more than the other without a person's answer. An
+    unknown kind of sandbox counts as none. A profile of the user's own cannot be compared: another
+    access counts as wider."""
+    profiles = {one.profile or ":", other.profile or ":"}
+    if len(profiles) == 2 and not all(each.startswith(":") for each in profiles):
+        return True
+    width = {"readOnly": 0, "workspaceWrite": 1}
+    mine, its = (width.get(text_of(each.sandbox, "type") or "", 2) for each in (one, other))
+    if mine != its:
+        return mine > its
+    allows, forbids = ("networkAccess",), ("excludeTmpdirEnvVar", "excludeSlashTmp")
+    roots = list_at(other.sandbox, "writableRoots")
+    return (
+        any(one.sandbox.get(name) and not other.sandbox.get(name) for name in allows)
+        or any(other.sandbox.get(name) and not one.sandbox.get(name) for name in forbids)
+        or any(root not in roots for root in list_at(one.sandbox, "writableRoots"))
+        or (one.reviewer != "user" and other.reviewer == "user")
+        or (one.policy != "untrusted" and other.policy == "untrusted")
+    )
 
 
 def access_patch(access: Access) -> JsonObject:

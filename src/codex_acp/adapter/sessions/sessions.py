@@ -408,18 +408,31 @@ class Sessions:
             self._interrupt(opened.codex, agent_thread, agent_turn)
         intake.prompt_cancelled(session_id)
 
-    def rights_changed(self, session_id: str) -> bool:
+    def rights_changed(self, session_id: str) -> Callable[[], bool] | None:
         """Have later messages wait for the end of the turn that runs, because the session gets
-        other rights. Return whether a turn of the session or of a sub-agent runs."""
-        session = self._open[session_id].session
-        return session is not None and session.rights_changed()
-
-    def sub_agents_of(self, session_id: str) -> list[str]:
-        """Return the threads of a session's sub-agents, at any depth, running or not."""
+        other rights. Return a function that tells whether a turn of the session or of a sub-agent
+        that runs now still runs; None if none does."""
         opened = self._open[session_id]
-        if opened.session is None:  # no turn has run here; nothing is loaded to find that out
-            return []
-        return opened.connection.intake.items.sub_agents_of(session_id)
+        session = opened.session
+        if session is None or not session.rights_changed():
+            return None
+        machine, items = session.driver.machine, opened.connection.intake.items
+        number = None if machine.run is None else machine.run.number
+        below = set(items.running_sub_agents_of(session_id))
+
+        def still_runs() -> bool:
+            run = machine.run
+            return (run is not None and run.number == number) or not below.isdisjoint(
+                items.running_sub_agents_of(session_id)
+            )
+
+        return still_runs
+
+    def items_of(self, session_id: str) -> Items | None:
+        """Return the items, turns and sub-agents of a session's connection; None if no turn has run
+        in the session: nothing is loaded to find that out."""
+        opened = self._open[session_id]
+        return None if opened.session is None else opened.connection.intake.items
 
     def refuse_sub_agent(self, session_id: str) -> None:
         """Raise RpcError -32602 for a thread that Codex started as a sub-agent's: no client may use
