@@ -19,8 +19,9 @@ from codex_acp.acp.types import (
 from codex_acp.errors import ErrorReply
 from codex_acp.jsonrpc.message import INVALID_PARAMS
 from codex_acp.mapping.commands import BUILT_IN, INIT_PROMPT
-from codex_acp.testing import Gate, Step, Text, ToolCall
+from codex_acp.testing import CodexHome, Gate, ModelResponse, ScriptedModel, Step, Text, ToolCall
 from tests.e2e.adapter_bench import WAIT, AdapterBench
+from tests.e2e.raw_adapter import RawAdapter
 
 SKILL = "---\nname: lint\ndescription: Lints the code.\n---\nRun the linter.\n"
 
@@ -282,6 +283,32 @@ async def test_a_goal_is_worked_on_until_it_is_reached_and_the_prompt_lasts_as_l
 
         text = bench.text(session)
         assert all(part in text for part in ("On it.", "Still.", "There.", "Reached."))
+
+
+def test_a_goal_that_is_given_up_leaves_the_turn_to_a_message_that_joined_it() -> None:
+    script = [
+        ModelResponse(Text("Working."), Gate("joined")),
+        ModelResponse(Text("I read it."), Gate("given up"), Text(" Yes.")),
+    ]
+    with (
+        ScriptedModel(script) as model,
+        CodexHome(model.base_url) as home,
+        RawAdapter(home.env) as adapter,
+    ):
+        adapter.initialize()
+        session = adapter.new_session(home.workspace)
+        goal = adapter.start_prompt(session, "/goal Ship it")
+        model.wait_for_gate("joined")
+        message = adapter.start_prompt(session, "Is it large?")
+        adapter.result("session/list", {})  # Codex has got the message
+        model.open("joined")
+        model.wait_for_gate("given up")
+        adapter.send({"method": "$/cancel_request", "params": {"requestId": goal}})
+        assert adapter.answer(goal)["error"]["code"] == -32800
+        model.open("given up")
+
+        assert adapter.answer(message)["result"]["stopReason"] == "end_turn"
+        assert len(model.requests) == 2, "the goal is paused"
 
 
 async def test_cancelling_a_goal_pauses_it_and_stops_its_turn() -> None:

@@ -156,7 +156,8 @@ class BuiltInCommands:
             params = models.ThreadGoalSetParams(thread_id=thread_id, status="active", origin="user")
             if arguments != "resume":
                 params.objective = arguments
-            return await _pursue_goal(self._codex(), thread_id, params)
+            shared = self._access.turn_has_prompts
+            return await _pursue_goal(self._codex(), thread_id, params, shared)
 
         without_turns = {"": show, "clear": clear, "pause": pause}
         run = without_turns.get(arguments, work)
@@ -306,11 +307,14 @@ class _GoalWatcher(NotificationSink):
 
 
 async def _pursue_goal(
-    codex: AppServerConnection, thread_id: str, goal: models.ThreadGoalSetParams
+    codex: AppServerConnection,
+    thread_id: str,
+    goal: models.ThreadGoalSetParams,
+    turn_has_prompts: Callable[[], bool],
 ) -> str:
     """Set the goal, for which Codex begins turns; when Codex stops working on the goal, return a
-    report of its state. If the caller is cancelled, pause the goal and interrupt its turn.
-    Raises CodexAcpError."""
+    report of its state. If the caller is cancelled, pause the goal, and interrupt its turn unless
+    that answers a prompt. Raises CodexAcpError."""
     watcher = _GoalWatcher()
     codex.subscribe(thread_id, watcher)
     try:
@@ -330,7 +334,7 @@ async def _pursue_goal(
         with anyio.CancelScope(shield=True):
             with anyio.move_on_after(STOP_SECONDS), suppress(CodexAcpError):
                 await codex.thread_goal_set(params)
-            if turn_id is not None:
+            if turn_id is not None and not turn_has_prompts():
                 turn = models.TurnInterruptParams(thread_id=thread_id, turn_id=turn_id)
                 with anyio.move_on_after(STOP_SECONDS), suppress(CodexAcpError):
                     await codex.turn_interrupt(turn)

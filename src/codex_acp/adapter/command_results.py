@@ -60,6 +60,8 @@ class SessionAccess:
     config: Config
     remarks: Callable[[], Sequence[str]]
     """Returns Codex's warnings about this computer, for ``/status``."""
+    turn_has_prompts: Callable[[], bool]
+    """Returns whether the end of the turn that runs answers a prompt."""
     mcp: Callable[[], McpStartups]
     """Returns the statuses of the MCP servers of the newest connection."""
     log_out: Callable[[], Awaitable[None]]

@@ -128,6 +128,11 @@ class SessionMachine:
             isinstance(self.turn, Starting) and self.turn.cancelled
         )
 
+    @property
+    def turn_has_prompts(self) -> bool:
+        """Whether the end of the turn answers a prompt, or one is about to join the turn."""
+        return any(isinstance(each.place, InTurn | Steers) for each in self.prompts)
+
     def is_answered(self, turn: str | None) -> bool:
         """Whether the turn's prompts are answered, so that nothing of the turn may be sent. Codex
         may report the start of an item or the end of a command after the turn's end."""

@@ -114,6 +114,10 @@ class SessionServices(NotificationSink):
                     codex=lambda: opened.codex,
                     config=self._config,
                     remarks=lambda: () if opened.session is None else opened.session.remarks,
+                    turn_has_prompts=lambda: (
+                        opened.session is not None
+                        and opened.session.driver.machine.turn_has_prompts
+                    ),
                     mcp=lambda: self._sessions.intake.mcp,
                     log_out=self._log_out,
                     shares_codex=opened.client is not None,
