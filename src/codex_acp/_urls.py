@@ -86,7 +86,8 @@ def allowed_url(url: str) -> AllowedUrl | RefusedUrl:
     host = _ascii_host(parts[1])
     if isinstance(host, RefusedUrl):
         return host
-    if scheme == "http" and not _is_loopback(host):
+    is_here = host in ("localhost", "[::1]") or (_is_ipv4(host) and IPv4Address(host).is_loopback)
+    if scheme == "http" and not is_here:
         return RefusedUrl("only https is allowed, and http to this machine")
     return AllowedUrl(url, host, parts[1])
 
@@ -166,9 +167,3 @@ def _is_ipv4(host: str) -> bool:
     except AddressValueError:
         return False
     return True
-
-
-def _is_loopback(host: str) -> bool:
-    if host in ("localhost", "[::1]"):
-        return True
-    return _is_ipv4(host) and IPv4Address(host).is_loopback

@@ -324,7 +324,13 @@ class Bridge:
             case routes.Approval():
                 return self._open_approval(key, routed)
             case routes.Elicitation():
-                return self._open_elicitation(key, routed, request)
+                self._elicitation_count += 1
+                out = _Results()
+                self._announce_waiting(out)
+                name = f"e{self._elicitation_count}"
+                elicitation = Elicitation(request_id, self._told(out), routed, name)
+                self._open_questions[key] = (request, elicitation)
+                return elicitation
             case routes.Decline():
                 out = _Results()
                 self._fail_closed(self._ledger.note_declined(request), out)
@@ -399,16 +405,6 @@ class Bridge:
         approval = Approval(request.id, self._told(out), entry, question)
         self._open_questions[key] = (request, approval)
         return approval
-
-    def _open_elicitation(
-        self, key: Key, routed: routes.Elicitation, request: ServerRequest
-    ) -> Route:
-        self._elicitation_count += 1
-        out = _Results()
-        self._announce_waiting(out)
-        question = Elicitation(request.id, self._told(out), routed, f"e{self._elicitation_count}")
-        self._open_questions[key] = (request, question)
-        return question
 
     def _decline(
         self,

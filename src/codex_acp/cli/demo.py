@@ -337,7 +337,14 @@ class Tour:
         """Run the tour; return the exit code."""
         screen = _Screen(self.out, wire=self.wire)
         reader = LineReader() if self.interactive else _Typist(screen)
-        spec = self._spec_with_shown_link(screen) if self.wire else self.spec
+        spec = self.spec
+        if self.wire:
+            from codex_acp.runtime import AgentSpec
+
+            command, env = spec.command, spec.environment
+            spec = AgentSpec(
+                name="codex", link=lambda: ShownLink(spawn(command, env, name="codex"), screen.wire)
+            )
         questions = Questions(screen, reader, "codex")
         # The host starts the agent, and makes exit codes of signals and errors.
         host = Host(AgentOptions(cwd=str(self.workspace)), spec, screen, questions)
@@ -377,14 +384,6 @@ class Tour:
         yield "accept" in page, "the page was agreed to"
         yield "decline" in trick, "javascript: was declined unasked, for it is no page"
         yield result.stop_reason == "end_turn", f"the turn ended with {result.stop_reason}"
-
-    def _spec_with_shown_link(self, screen: _Screen) -> AgentSpec:
-        from codex_acp.runtime import AgentSpec
-
-        command, env = self.spec.command, self.spec.environment
-        return AgentSpec(
-            name="codex", link=lambda: ShownLink(spawn(command, env, name="codex"), screen.wire)
-        )
 
 
 class _Screen(TextOutput):
