@@ -291,3 +291,17 @@ def test_why_a_server_did_not_start_is_told_without_the_secrets_in_it() -> None:
     told = running().heard("mcpServer/startupStatus/updated", {**failed})
     assert "notes" in str(told.v1())
     assert "sk-0123456789" not in str(told.v1()) + str(told.v2())
+
+
+@pytest.mark.attack("model")
+def test_3_8_a_bridge_looks_at_no_path_of_a_thread_with_another_machine(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("mine")
+    bridge = running(look=look_at, environments=("local", "production"))
+    item = file_item(change(str(tmp_path / "a")))
+    bridge.heard("item/started", {**TURN, "item": item, "startedAtMs": 1})
+    params = {**TURN, "itemId": "item", "startedAtMs": 1}
+    asked = bridge.asked(0, "item/fileChange/requestApproval", params)
+    assert isinstance(asked, Approval)
+    assert asked.title.startswith("On one of local, production (Codex does not say which): Write ")
+    assert "realPaths" in asked.v1().tool_call.raw_input
+    assert decision(bridge.answered(asked, selected(asked))) == {"decision": "accept"}

@@ -243,3 +243,12 @@ def test_an_outcome_is_cut_in_the_middle_unless_all_of_it_is_wanted() -> None:
         "0", "1", "2", "3", "... 88 more lines", *map(str, range(92, 100)),
     ]  # fmt: skip
     assert len(list(describe_outcome(call, verbose=True))) == 100
+
+
+@pytest.mark.parametrize(("where", "is_shown"), [("local", False), ("production", True)])
+def test_another_machine_is_shown_even_where_only_the_input_names_it(
+    where: str, is_shown: bool
+) -> None:
+    call = ToolCall("t", title="Run: ls", raw_input={"command": "ls", "environmentId": where})
+    shown = any("environmentId" in row for row in rows(call))
+    assert shown == is_shown

@@ -19,7 +19,7 @@ from tests.support.routing_samples import (
 
 class _World:
     def __init__(self) -> None:
-        self.items = Items({"root", "victim"})
+        self.items = Items({"root": (), "victim": ()})
         self.reach = ForeignReach(self.items)
 
     def hear(self, *events: Any) -> list[Reach]:

@@ -14,6 +14,7 @@ import pytest
 from codex_acp.codex import (
     Allow,
     ApprovalQuestion,
+    CodexClient,
     NotificationStream,
     Once,
     Policy,
@@ -39,13 +40,16 @@ from codex_acp.testing import (
     ScriptedMcpServer,
     Step,
     Text,
+    ToolCall,
     add_file,
+    apply_patch,
     exec_command,
     form_elicitation,
     mcp_call,
     url_elicitation,
 )
 from tests.codex.codex_bench import CodexBench
+from tests.support.environments import PRODUCTION, attach_environment
 
 WAIT_SECONDS = 60
 """The machine may be busy; a turn itself takes a tenth of a second."""
@@ -500,3 +504,33 @@ async def test_edits_below_a_directory_run_unattended(tmp_path: Path) -> None:
             thread = await bench.thread(policy=allow_edits(within=workspace))
             await thread.run("Go.")
             assert ((workspace / "in").exists(), outside.exists()) == (True, False)
+
+
+class WithMachine(Run):
+    """A run whose user has attached a second machine."""
+
+    async def another_client(self, **settings: Any) -> CodexClient:
+        attach_environment(self.home)
+        return await super().another_client(**settings)
+
+
+@pytest.mark.attack("model")
+async def test_6_2_no_policy_allows_what_is_named_on_another_machine() -> None:
+    there = {"environment_id": PRODUCTION, "sandbox_permissions": "require_escalated"}
+    touch = {"cmd": "touch made", "justification": "?", **there}
+    patch = f"*** Environment ID: {PRODUCTION}\n*** Add File: notes.txt\n+new\n"
+    steps: list[Step | list[Step]] = [
+        ToolCall("exec_command", touch, call_id="run"),
+        apply_patch(f"*** Begin Patch\n{patch}*** End Patch\n", call_id="edit"),
+    ]
+    machines: list[object] = []
+
+    def note(question: ApprovalQuestion) -> None:
+        machines.append((question.elsewhere, set(question.real_paths.values())))
+
+    policy = allow_commands(["touch made"]) | allow_edits(within="/") | ask(note)
+    with anyio.fail_after(WAIT_SECONDS):
+        async with WithMachine(policy, steps) as run:
+            assert await run.finish() == "completed"
+            assert machines == [((PRODUCTION,), {None}), (("local", PRODUCTION), {None})]
+            assert list(run.home.workspace.iterdir()) == []

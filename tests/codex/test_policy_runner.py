@@ -84,6 +84,26 @@ async def test_3_9_a_thread_that_another_ones_model_names_is_asked_for_as_its_ow
     assert (question.thread_id, question.root_thread_id) == ("t", "t")
 
 
+@pytest.mark.attack("model")
+@pytest.mark.parametrize("how", ["the answer", "a report"])
+async def test_6_2_a_resumed_thread_is_known_with_its_other_machines(how: str) -> None:
+    asked = Asked()
+    asked.release.set()
+    both = {"environments": [{"environmentId": name} for name in ("local", "production")]}
+    listed = both if how == "the answer" else {}
+    opening = Expect("thread/resume", result={"thread": {"id": "t", **listed}})
+    async with PolicyBench(ask(asked), opening) as bench:
+        await bench.client.call_raw("thread/resume", {"threadId": "t"})
+        if how == "a report":
+            report = {"threadId": "t", "threadSettings": both}
+            bench.server.play(Notify("thread/settings/updated", report))
+        bench.server.play(*file_change_approval())
+        await bench.answer()
+    (question,) = asked.questions
+    assert question.elsewhere == ("local", "production")
+    assert question.offered == (Once(),)
+
+
 @pytest.mark.parametrize(
     ("grant", "decision"),
     [

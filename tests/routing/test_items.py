@@ -212,11 +212,11 @@ def test_3_9_the_threads_own_parent_outweighs_what_items_said() -> None:
 
 @pytest.mark.parametrize("tool", ["sendInput", "resumeAgent", "closeAgent", "wait", "spawnAgent"])
 def test_3_9_a_thread_that_this_side_has_opened_is_below_none(tool: str) -> None:
-    opened: set[str] = set()
+    opened: dict[str, tuple[str, ...]] = {}
     items = Items(opened)
     items.apply(item_started(collab_item("victim", tool=tool), "stranger", "u"))
     assert items.root_of("victim") == "stranger"
-    opened |= {"victim", "stranger"}
+    opened |= {"victim": (), "stranger": ()}
     items.apply(item_started(collab_item("other", tool=tool), "stranger", "u"))
     items.apply(thread_started("victim", parent="stranger"))
     assert (items.root_of("victim"), items.root_of("other")) == ("victim", "stranger")

@@ -28,6 +28,7 @@ from codex_acp.codex.approvals.actions import (
     SHARED_ID,
     changes_of,
     ends_when_allowed,
+    looks_elsewhere,
     named_paths,
     refreshed,
 )
@@ -45,7 +46,7 @@ from codex_acp.routing.route import Approval, Decline, Elicitation, RoutingConte
 from codex_acp.routing.table import form_of_questions, route
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterator
 
     from codex_acp.adapter.session_client import Asks
     from codex_acp.adapter.sessions.session import Session
@@ -142,16 +143,14 @@ class ServerRequestRunner:
         approval = classify(request, self._items)
         if not isinstance(approval, ApprovalRequest):
             return {}
-        return await self._look_at(approval, named_paths(approval), session_id)
+        return await self._look_at(approval, session_id)
 
-    async def _look_at(
-        self, approval: ApprovalRequest, paths: Iterable[str], session_id: str
-    ) -> Looks:
-        session = self._find_session(session_id)
-        if session is None:
-            return {}
+    async def _look_at(self, approval: ApprovalRequest, session_id: str) -> Looks:
+        session, elsewhere = self._find_session(session_id), looks_elsewhere(approval)
+        if session is None or elsewhere:
+            return elsewhere
         reads_text = wanted_of_changes(changes_of(approval))
-        wanted = {path: reads_text.get(path, False) for path in paths}
+        wanted = {path: reads_text.get(path, False) for path in named_paths(approval)}
         return await session.thread.look(wanted) if wanted else {}
 
     async def handle(self, request: ServerRequest, looks: Looks | None = None) -> WireModel:
@@ -343,7 +342,7 @@ class ServerRequestRunner:
             with permission.scope:
                 answer = await self._answer(entry, permission.asks)
                 if entry.is_granted_by(answer):  # since the question, a path may lead elsewhere
-                    looks = await self._look_at(routed.approval, routed.looks, routed.session_id)
+                    looks = await self._look_at(routed.approval, routed.session_id)
             if permission.settlement is not None:
                 return permission.settlement
             now = refreshed(routed.approval, self._items)

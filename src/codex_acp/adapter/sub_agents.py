@@ -194,7 +194,11 @@ class SubAgents:
 
         above = self._state
         state = SessionState(
-            above.features, roots=above.roots, notices=above.notices, is_sub_agent=True
+            above.features,
+            roots=above.roots,
+            elsewhere=above.elsewhere,
+            notices=above.notices,
+            is_sub_agent=True,
         )
         codex, follow_named, wake = self._codex, self.follow_named, self._wake
         sink: ShownSubAgent | NotedSubAgent

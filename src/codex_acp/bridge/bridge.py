@@ -19,6 +19,7 @@ from codex_acp.codex.approvals.actions import (
     ALLOWED_IN_DOUBT,
     SHARED_ID,
     ends_when_allowed,
+    looks_elsewhere,
     named_paths,
     refreshed,
 )
@@ -214,6 +215,8 @@ class Bridge:
     ``client`` has the client's capabilities. ``roots`` are the session's directories. ``others``
     are the threads of other sessions on the same Codex. ``look`` returns where the paths of an
     approval lead (`look_at` reads the disk). Without ``look``, links are not followed.
+    ``environments`` are the ids in ``thread.environments`` of the answer that opened the thread: no
+    notification names the other machines of a resumed thread.
 
     Call `heard` with every notification of the connection, in order, and `asked` with every request
     for whose params `holds` returns True.
@@ -227,13 +230,15 @@ class Bridge:
         roots: Sequence[str] = (),
         others: Iterable[str] = (),
         look: Callable[[Sequence[str]], Mapping[str, PathLook]] | None = None,
+        environments: Iterable[str] = (),
     ) -> None:
         self.thread_id = thread_id
         self._client = ClientFeatures() if client is None else client
         self._look = look
         self._root_looks = {} if look is None else look(roots)
         """Where the session's directories led when the session was opened."""
-        self._items = Items(opened=frozenset({thread_id, *others}))
+        opened: dict[str, tuple[str, ...]] = dict.fromkeys(others, ())
+        self._items = Items(opened | {thread_id: tuple(environments)})
         self._ledger = Ledger()
         self._state = SessionState(features=self._client)
         self._open_questions: dict[Key, tuple[ServerRequest, Approval | Elicitation]] = {}
@@ -426,6 +431,8 @@ class Bridge:
 
     def _look_at(self, approval: ApprovalRequest) -> Mapping[str, PathLook]:
         """Return where the paths of an approval lead."""
+        if elsewhere := looks_elsewhere(approval):
+            return elsewhere
         paths = [*named_paths(approval)]
         looks = dict(self._look(paths)) if self._look is not None and paths else {}
         for path in looks.keys() & self._root_looks.keys():

@@ -54,7 +54,7 @@ MOST_EMPTY: Final = 2
 SHOWN_BY_DIFF: Final = ("edit", "delete", "move")
 """Kinds of tool calls whose input repeats the diffs."""
 SHOWN_WITH_COMMAND: Final = {
-    "commandActions", "environmentId", "kind", "parsed_cmd", "proposedExecpolicyAmendment",
+    "commandActions", "kind", "parsed_cmd", "proposedExecpolicyAmendment",
     "source", "type",
 }  # fmt: skip
 """Members of the input that repeat or classify the command; the command itself is shown."""
@@ -260,7 +260,8 @@ def _input(raw: object, shown_text: str, left_out: tuple[str, ...]) -> Iterator[
             yield Line(json.dumps(raw, ensure_ascii=False, default=str), "  input: ")
             return
         top = path.partition(".")[0].partition("[")[0]
-        if top not in left_out and not _is_shown(path, value, shown_text):
+        here = (path, value) == ("environmentId", "local")  # Codex's name of this machine
+        if top not in left_out and not here and not _is_shown(path, value, shown_text):
             leaves.append((path, value))
     for path, value in leaves:
         words = value if isinstance(value, str) else json.dumps(value, default=str)

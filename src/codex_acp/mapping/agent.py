@@ -284,7 +284,7 @@ UNWANTED_FAMILIES: Final[dict[str, str]] = {
     "project/": _OTHER_PRODUCT,
     "remoteControl/": _OTHER_PRODUCT,
     "thread/attachment/": _OTHER_PRODUCT,
-    "thread/environment/": _OTHER_PRODUCT,
+    "thread/environment/": "an opened thread lists its environments, connected or not",
     "thread/prediction/": _OTHER_PRODUCT,
     "thread/project/": _OTHER_PRODUCT,
     "thread/queue/": _OTHER_PRODUCT,

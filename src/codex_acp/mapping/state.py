@@ -34,7 +34,7 @@ MAX_ANNOUNCED: Final = 10_000
 
 @record
 class SessionState:
-    """One session's memory. The first four fields are inputs: the caller sets them."""
+    """One session's memory. The first five fields are inputs: the caller sets them."""
 
     features: ClientFeatures = field(default_factory=ClientFeatures)
     """Features that ACP leaves to the client."""
@@ -44,6 +44,8 @@ class SessionState:
     """The directories that the session was opened with → where each led then."""
     looks: Looks = field(default_factory=dict)
     """Where the paths of the next step lead on the disk."""
+    elsewhere: bool = False
+    """Whether commands may run and files change on another machine than this one."""
     sent_text: dict[str, list[str]] = field(default_factory=dict)
     """Item id → the sent pieces of its text; cleared when a turn of the thread completes."""
     thoughts: dict[str, SentThought] = field(default_factory=dict)

@@ -17,6 +17,7 @@ from codex_acp.codex.approvals import grants
 from codex_acp.codex.approvals.actions import (
     changes_of,
     command_written_to,
+    elsewhere,
     is_input,
     path_of_entry,
 )
@@ -160,8 +161,12 @@ def permission_call(
 ) -> events.ToolCallChanged:
     """Return the permission request's tool call. ``sub_agent`` is the thread id of the sub-agent
     that asks, if one does. The content of a file change is left out: the client keeps the diffs
-    that were announced with the item."""
+    that were announced with the item. An action on another machine has no kind: a client
+    that decides by it means this machine."""
     title, kind = _title(approval, looks)
+    where = other_environment(approval)
+    if where is not None:
+        title, kind = f"{where}: {title}", "other"
     if sub_agent is not None:
         title = f"{title} (asked by sub-agent {inline(sub_agent)})"
     return events.ToolCallChanged(
@@ -178,6 +183,14 @@ def permission_call(
         or None,
         raw_input=_raw_input(approval, looks),
     )
+
+
+def other_environment(approval: classes.ApprovalRequest) -> str | None:
+    """Return where the action will run, as the beginning of a sentence; None: on this machine."""
+    names = [inline(name) for name in elsewhere(approval)]
+    if len(names) > 1:
+        return f"On one of {', '.join(names)} (Codex does not say which)"
+    return f"On {names[0]}" if names else None
 
 
 def announced_content(
@@ -326,9 +339,9 @@ def _content(approval: classes.ApprovalRequest, looks: Looks) -> list[CallConten
     """Return the action and the reason; nothing for a file change: its announced diffs stay."""
     if isinstance(approval, classes.FileChangeApproval):
         return []
-    content: list[CallContent] = [
-        code_content(part.text, part.language, part.heading) for part in _action(approval)
-    ]
+    where = other_environment(approval)
+    content: list[CallContent] = [] if where is None else [TextBlock(f"{where}.")]
+    content += [code_content(part.text, part.language, part.heading) for part in _action(approval)]
     if cwd := _cwd(approval):
         content.append(TextBlock(f"In {shown_path(cwd, None)}{place_notes(looks, cwd)}"))
     if lines := place_lines(looks, [path for path in looks if path != _cwd(approval)]):
@@ -355,9 +368,9 @@ def reason_shown(approval: classes.ApprovalRequest) -> str | None:
 
 def command_of(approval: classes.ApprovalRequest, looks: Looks) -> events.CommandSubject | None:
     """Return the command in question if the command and its directory are the whole action. Returns
-    None for a connection, an input, more permissions, a path behind a link, or a character without
-    a glyph: then only the tool call shows the action."""
-    if real_paths(looks):
+    None for another machine, a connection, an input, more permissions, a path behind a link, or a
+    character without a glyph: then only the tool call shows the action."""
+    if real_paths(looks) or elsewhere(approval):
         return None
     subject: events.CommandSubject | None = None
     match approval:

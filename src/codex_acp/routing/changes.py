@@ -16,7 +16,12 @@ from codex_acp.codex._generated.models import (
     DeletePatchChangeKind,
     UpdatePatchChangeKind,
 )
-from codex_acp.codex.approvals.running_items import PathLook, move_target, removed_paths
+from codex_acp.codex.approvals.running_items import (
+    LOOK_ELSEWHERE,
+    PathLook,
+    move_target,
+    removed_paths,
+)
 from codex_acp.mapping.content import CallContent, FileDiff, Location, TextBlock
 from codex_acp.routing.display import (
     TITLE_LIMIT,
@@ -92,6 +97,11 @@ class Change:
         return removed_paths([self._change])
 
     @property
+    def _is_elsewhere(self) -> bool:
+        """Return whether the change may be on another machine."""
+        return self._looks.get(self._change.path) == LOOK_ELSEWHERE
+
+    @property
     def verb(self) -> str:
         """Return the verb for the change of the file, for the beginning of a title."""
         kind = self._change.kind
@@ -134,6 +144,9 @@ class Change:
         change, kind = self._change, self._change.kind
         diffs: list[CallContent]
         match kind:
+            case AddPatchChangeKind() if self._is_elsewhere:
+                # No diff: a diff without an old text says that no file was there.
+                return [_written_out(change, change.diff, ""), *self._notes_as_text()]
             case AddPatchChangeKind():
                 replaced = self.replaced
                 diffs = [
@@ -160,7 +173,10 @@ class Change:
         return [*diffs, *self._notes_as_text()]
 
     def locations(self) -> list[Location]:
-        """Return the paths of the change, as named and where they really lead."""
+        """Return the paths of the change, as named and where they really lead; none if the change
+        may be on another machine, because a client opens files of this one."""
+        if self._is_elsewhere:
+            return []
         paths = [path for path in (self._change.path, self.target) if path is not None]
         removed = self._removed
         real = [leads_to(self._looks, path, removed=path in removed) for path in paths]

@@ -13,7 +13,7 @@ from codex_acp.codex.approvals import classify as classes
 from codex_acp.codex.approvals.actions import command_written_to, is_input
 from codex_acp.codex.approvals.grants import RememberHost
 from codex_acp.codex.approvals.running_items import move_target, server_of
-from codex_acp.routing.approvals import UNKNOWN_COMMAND
+from codex_acp.routing.approvals import UNKNOWN_COMMAND, other_environment
 from codex_acp.routing.elicitations import FormElicitation
 from codex_acp.routing.route import Decline, Elicitation, asking_thread
 from codex_acp.transcript import events as transcript
@@ -75,14 +75,14 @@ def acceptance_in_doubt(entry: LedgerEntry, reason: str) -> transcript.ApprovalR
 
 def _fields_of_approval(entry: LedgerEntry) -> dict[str, Any]:
     """Return the fields that all events of an approval share."""
-    routed = entry.route
+    routed, where = entry.route, other_environment(entry.route.approval)
     ref = _ref(routed.approval.request, routed.session_id, entry.key.generation, routed.item_id)
     return {
         # The protocol's first version does not name the turn.
         "ref": replace(ref, turn_id=routed.turn_id, acp_request_id=entry.acp_request_id),
         "tool": routed.tool,
         "arguments_sha256": routed.digest,
-        "subject": _subject(routed.approval),
+        "subject": (*_subject(routed.approval), *([where] if where else [])),
     }
 
 

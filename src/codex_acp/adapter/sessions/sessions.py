@@ -355,6 +355,7 @@ class Sessions:
         assert session is not None
         self._apply_back_pressure(session_id, opened.codex)
         session.move(opened.codex)
+        session.thread.state.elsewhere = self._may_be_elsewhere(session_id, opened)
         session.thread.follow(held)
 
     def _make_session(self, session_id: str, opened: OpenSession) -> Session:
@@ -366,6 +367,7 @@ class Sessions:
         client = self.client_of(session_id)
         state = opened.state or SessionState(client.features)
         state.roots = opened.roots
+        state.elsewhere = self._may_be_elsewhere(session_id, opened)
         session = opened.session = Session(
             session_id,
             opened.codex,
@@ -389,6 +391,9 @@ class Sessions:
         session.thread.follow(held)
         opened.connection.intake.opened_again(session_id)
         return session
+
+    def _may_be_elsewhere(self, session_id: str, opened: OpenSession) -> bool:
+        return bool(opened.connection.intake.items.environments_of(session_id))
 
     def _unloaded(self, opened: OpenSession) -> None:
         """Note that Codex unloaded a session's thread, which the adapter did not ask for."""

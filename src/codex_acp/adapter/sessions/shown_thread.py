@@ -18,6 +18,7 @@ from codex_acp.codex._generated.notifications import (
     TurnCompletedEvent,
     UnknownNotification,
 )
+from codex_acp.codex.approvals.running_items import LOOK_ELSEWHERE
 from codex_acp.mapping.item_calls import wanted_looks
 from codex_acp.mapping.messages import close_compactions
 from codex_acp.mapping.notifications import NOTIFICATION_HANDLERS, PIECES, WITHOUT_SECRETS, Ignored
@@ -187,6 +188,10 @@ class ShownThread:
                 self._host.turn_end_unreadable(params, event.problem)
             return
         if method in _SHOWING_FILES:
+            if self.state.elsewhere:
+                wanted = wanted_looks(event.params, roots=())
+                self._show_edit(event, params, dict.fromkeys(wanted, LOOK_ELSEWHERE))
+                return
             if wanted := wanted_looks(event.params, self.state.roots):
                 self._steps.read(wanted, lambda looks: self._show_edit(event, params, looks))
                 return

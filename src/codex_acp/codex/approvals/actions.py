@@ -31,6 +31,8 @@ from codex_acp.codex.approvals.classify import (
     PermissionsApproval,
 )
 from codex_acp.codex.approvals.running_items import (
+    LOCAL,
+    LOOK_ELSEWHERE,
     NOT_IN_TIME,
     PathLook,
     id_of,
@@ -140,6 +142,24 @@ def changes_of(approval: ApprovalRequest) -> Sequence[models.FileUpdateChange]:
             return ()
         case _:
             assert_never(approval)
+
+
+def elsewhere(approval: ApprovalRequest) -> tuple[str, ...]:
+    """Return the environment in which the action will run, if it is not this machine; if Codex does
+    not say in which one, those of the thread. Empty: the action runs on this machine."""
+    named = getattr(approval.request.params, "environment_id", None)
+    match approval:
+        case CommandApproval() | PermissionsApproval() if named is not None:
+            return () if named == LOCAL else (named,)
+        case CommandApproval() | PermissionsApproval() | FileChangeApproval():
+            return approval.environments
+    return ()
+
+
+def looks_elsewhere(approval: ApprovalRequest) -> dict[str, PathLook]:
+    """Return the looks of an action that may be on another machine, for which nobody may look at
+    this disk; empty if the action is on this machine."""
+    return dict.fromkeys(named_paths(approval), LOOK_ELSEWHERE) if elsewhere(approval) else {}
 
 
 def named_paths(approval: ApprovalRequest) -> list[str]:
@@ -307,7 +327,7 @@ def refreshed(approval: ApprovalRequest, items: Items) -> ApprovalRequest | None
     match approval:
         case FileChangeApproval(request=change):
             if isinstance(item, models.FileChangeThreadItem):
-                return FileChangeApproval(change, item)
+                return FileChangeApproval(change, item, items.environments_of(place.thread_id))
             return None
         case McpToolApproval() | McpToolQuestion():
             if isinstance(item, models.McpToolCallThreadItem):

@@ -54,6 +54,8 @@ class CommandApproval(NamedTuple):
 
     request: ItemCommandExecutionRequestApproval
     item: models.ThreadItem | None = None
+    environments: tuple[str, ...] = ()
+    """The environments of the thread; empty if there is only this machine."""
 
 
 class FileChangeApproval(NamedTuple):
@@ -61,12 +63,16 @@ class FileChangeApproval(NamedTuple):
 
     request: ItemFileChangeRequestApproval
     item: models.FileChangeThreadItem
+    environments: tuple[str, ...] = ()
+    """As in `CommandApproval`; Codex does not say in which one the files change."""
 
 
 class PermissionsApproval(NamedTuple):
     """Asks whether the turn, or the session, may have more permissions."""
 
     request: ItemPermissionsRequestApproval
+    environments: tuple[str, ...] = ()
+    """As in `CommandApproval`."""
 
 
 class McpToolApproval(NamedTuple):
@@ -157,9 +163,12 @@ def classify(request: ServerRequest, items: Items) -> Classified:
             running = items.get(request.params.thread_id, request.params.item_id)
             if running is None or not isinstance(running.item, models.FileChangeThreadItem):
                 return Refused(request, "Codex asks about file changes that it has not reported")
-            return FileChangeApproval(request, running.item)
+            environments = items.environments_of(running.thread_id)
+            return FileChangeApproval(request, running.item, environments)
         case ItemPermissionsRequestApproval():
-            return _refused_without_turn(request, items) or PermissionsApproval(request)
+            refused = _refused_without_turn(request, items)
+            environments = items.environments_of(request.params.thread_id)
+            return refused or PermissionsApproval(request, environments)
         case McpServerElicitationRequest():
             return _elicitation(request, items)
         case ItemToolRequestUserInput():
@@ -189,7 +198,8 @@ def _command(request: ItemCommandExecutionRequestApproval, items: Items) -> Clas
             else:
                 running = items.get(thread_id, item_id)
                 item = None if running is None else running.item
-            return _refused_without_turn(request, items) or CommandApproval(request, item)
+            refused = _refused_without_turn(request, items)
+            return refused or CommandApproval(request, item, items.environments_of(thread_id))
         case UnknownValue():
             return Refused(request, f"Codex asks for an unknown kind of approval, {_quoted(kind)}")
         case _:

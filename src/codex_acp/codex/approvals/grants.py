@@ -15,7 +15,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, assert_never
 
 from codex_acp.codex._generated import models
-from codex_acp.codex.approvals.actions import changes_of, command_written_to, is_input
+from codex_acp.codex.approvals.actions import (
+    changes_of,
+    command_written_to,
+    elsewhere,
+    is_input,
+)
 from codex_acp.codex.approvals.classify import (
     ApprovalRequest,
     CommandApproval,
@@ -121,7 +126,16 @@ def offered_grants(approval: ApprovalRequest) -> OfferedGrants:
             offered = OfferedGrants(tuple(g for g in grants if g == Once() or _may_persist(call)))
         case _:
             assert_never(approval)
+    # Codex takes a rule for a command on every machine, even if the command ran on this one.
+    if elsewhere(approval) or (isinstance(approval, CommandApproval) and approval.environments):
+        offered = _only_once(offered, "with other machines")
     return OfferedGrants(tuple(dict.fromkeys(offered.grants)), offered.unknown)
+
+
+def _only_once(offered: OfferedGrants, why: str) -> OfferedGrants:
+    lasting = tuple(f"{grant}: not {why}" for grant in offered.grants if grant != Once())
+    grants = tuple(grant for grant in offered.grants if grant == Once())
+    return OfferedGrants(grants, offered.unknown + lasting)
 
 
 def _command_grants(params: models.CommandExecutionRequestApprovalParams) -> OfferedGrants:
@@ -130,8 +144,7 @@ def _command_grants(params: models.CommandExecutionRequestApprovalParams) -> Off
         return listed
     # No grant may last: a person must decide about each humanCommand, and Codex asks anew before
     # each input, whatever was granted.
-    lasting = tuple(f"{grant}: not for {params.kind}" for grant in listed.grants if grant != Once())
-    return OfferedGrants(tuple(g for g in listed.grants if g == Once()), listed.unknown + lasting)
+    return _only_once(listed, f"for {params.kind}")
 
 
 def _listed_grants(params: models.CommandExecutionRequestApprovalParams) -> OfferedGrants:
@@ -214,6 +227,17 @@ def _tool_grants(meta: Any, call: models.McpToolCallThreadItem) -> OfferedGrants
 
 def arguments_of(approval: ApprovalRequest) -> dict[str, JsonValue]:
     """Return the approved action as JSON: shown to the person, and digested (contract 3.2)."""
+    arguments, machines = _arguments_here(approval), elsewhere(approval)
+    if machines and isinstance(approval, PermissionsApproval):
+        asked = _members(approval.request.params)
+        arguments |= {key: asked[key] for key in ("environmentId", "cwd") if key in asked}
+    if machines and arguments.get("environmentId") is None:
+        arguments["environments"] = list(machines)
+    return arguments
+
+
+def _arguments_here(approval: ApprovalRequest) -> dict[str, JsonValue]:
+    """Return the arguments of an action on this machine."""
     match approval:
         case CommandApproval(request=command):
             members = _members(command.params)

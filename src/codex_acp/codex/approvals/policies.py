@@ -30,6 +30,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from codex_acp.codex._generated.models import DangerFullAccessSandboxPolicy
+from codex_acp.codex.approvals.actions import elsewhere
 from codex_acp.codex.approvals.callbacks import CallbackFailed, answer_of
 from codex_acp.codex.approvals.classify import (
     ApprovalRequest,
@@ -97,6 +98,15 @@ class ApprovalQuestion:
     it is None if that could not be found out."""
     replaced: tuple[str, ...] = ()
     """Paths at which a file exists that an addition or a move would replace."""
+
+    @property
+    def elsewhere(self) -> tuple[str, ...]:
+        """Return the environment in which the action will run, if it is not this machine; several
+        if Codex does not say which. Empty: it runs on this machine.
+
+        This disk says nothing about another machine: ``real_paths`` has None for each path, and
+        ``replaced`` is empty. `allow_commands` and `allow_edits` allow nothing there."""
+        return elsewhere(self.approval)
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,6 +268,8 @@ class _AllowEdits(Policy):
             return None
         if approval.request.params.grant_root is not None or question.replaced:
             return None
+        if question.elsewhere:
+            return None
         if any(isinstance(change.kind, UnknownVariant) for change in approval.item.changes):
             return None
         paths = question.real_paths.values()
@@ -283,7 +295,8 @@ def allow_edits(*, within: str | os.PathLike[str]) -> Policy:
     The real paths decide, links followed, and must not change before the reply is sent. If one
     file is elsewhere, no change of the action is allowed. The policy never allows an
     addition or a move onto an existing file, a right for the whole session, or a change in a
-    directory ``.git``, ``.codex`` or ``.agents``, whose files decide what runs.
+    directory ``.git``, ``.codex`` or ``.agents``, whose files decide what runs, nor any
+    change in a thread that has another machine (`ApprovalQuestion.elsewhere`).
     """
     return _AllowEdits(os.path.realpath(within))
 
@@ -428,7 +441,8 @@ def allow_commands(
     never allows redirections, substitutions, variables, escapes, a second line, more than 64 Ki
     characters, input for a running command, a network host, or more permissions. With ``within``
     the commands run only in this directory or below it, because what ``npm test`` does depends on
-    the directory. Its real path decides, and must not change before the reply is sent.
+    the directory. Its real path decides, and must not change before the reply is sent. The policy
+    never allows a command on another machine (`ApprovalQuestion.elsewhere`).
 
     Raises MisuseError for one string instead of several commands, and for a command that is empty
     or has shell syntax in it.
@@ -449,6 +463,8 @@ class _AllowCommands(Policy):
             return None
         params = question.approval.request.params
         if params.kind != "command" or params.network_approval_context is not None:
+            return None
+        if question.elsewhere:
             return None
         if params.additional_permissions is not None:
             return None

@@ -13,6 +13,7 @@ import logging
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+from codex_acp._json import value_at
 from codex_acp._urls import RefusedUrl, allowed_url
 from codex_acp.codex._generated import notifications
 from codex_acp.codex._generated.models import McpUrlElicitationParams, TurnInterruptParams
@@ -43,13 +44,14 @@ from codex_acp.codex.approvals.running_items import (
     created_paths,
     removed_paths,
 )
-from codex_acp.codex.connection.notification_router import NotificationSink
+from codex_acp.codex.connection.app_server_connection import environments_in
+from codex_acp.codex.connection.notification_router import NotificationSink, thread_of
 from codex_acp.codex.connection.server_requests import RefusedRequest, report_refused, sendable
 from codex_acp.errors import CodexAcpError, RpcError
 from codex_acp.wire.codec import plain
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Mapping
+    from collections.abc import Awaitable, Callable, Mapping
 
     from codex_acp.codex._generated.server_requests import ServerRequest
     from codex_acp.codex.approvals.running_items import PathLook
@@ -67,6 +69,7 @@ _Handler: TypeAlias = "Callable[[Any], Awaitable[WireModel]]"
 logger = logging.getLogger(__name__)
 
 RESOLVED: Final = "serverRequest/resolved"
+SETTINGS_UPDATED: Final = "thread/settings/updated"
 
 END_OF_DECISION_SECONDS: Final = 2 * END_OF_CALLBACK_SECONDS
 """Seconds that a withdrawn decision gets to end: twice those of a callback."""
@@ -247,13 +250,13 @@ class PolicyRunner(NotificationSink):
         if opened is None:
             return self._refuse(request, actions.SHARED_ID)
         try:
-            looks = await _look_at(actions.named_paths(approval))
+            looks = await _look_at(approval)
             opened.question = _with_looks(question, looks)
             reason = actions.unshowable(approval, looks)
             decision = await self._decide(opened) if reason is None else Deny(reason)
             looks_now: Mapping[str, PathLook] = {}
             if isinstance(decision, Allow):
-                looks_now = actions.comparable_looks(looks, await _look_at(looks))
+                looks_now = actions.comparable_looks(looks, await _look_at(approval))
             if opened.withdrawn.done():
                 decision = opened.withdrawn.result()
             return self._reply(key, opened.question, decision, looks_now)
@@ -420,6 +423,11 @@ class PolicyRunner(NotificationSink):
                 else:
                     self._ids.note_resolved(key)
                     self._resolved_early.add(key)
+        elif method == SETTINGS_UPDATED:
+            thread_id = thread_of(params) or ""
+            environments = environments_in(value_at(params, "threadSettings"))
+            if environments and thread_id in self._client.opened_threads:
+                self._client.opened_threads[thread_id] = environments
         elif method in FOLLOWED:
             event = self._client.decode_notification(method, params)
             if not isinstance(event, notifications.UnknownNotification):
@@ -461,10 +469,10 @@ class PolicyRunner(NotificationSink):
         self._batch_over = True
 
 
-async def _look_at(paths: Iterable[str]) -> Mapping[str, PathLook]:
-    wanted = tuple(paths)
-    if not wanted:
-        return {}
+async def _look_at(approval: ApprovalRequest) -> Mapping[str, PathLook]:
+    wanted = tuple(actions.named_paths(approval))
+    if actions.elsewhere(approval) or not wanted:
+        return actions.looks_elsewhere(approval)
     looks = await answer_of(look_at, wanted, LOOK_SECONDS)  # the disk may never answer
     return not_looked_at(wanted) if isinstance(looks, CallbackFailed) else looks
 

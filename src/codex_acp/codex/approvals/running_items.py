@@ -20,7 +20,7 @@ from codex_acp.wire.codec import same_json
 from codex_acp.wire.model import UnknownVariant
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Sequence
+    from collections.abc import Mapping, Sequence
 
     from codex_acp.codex._generated.notifications import ServerNotification
 
@@ -42,6 +42,10 @@ MAX_PARENTS: Final = 10_000
 are declined."""
 
 
+LOCAL: Final = "local"
+"""The id of the environment that is this machine: Codex gives it to no other one."""
+
+
 @record
 class RunningItem:
     """An item that started and has not completed, as Codex last reported it."""
@@ -60,8 +64,9 @@ class RunningItem:
 class Items:
     """The items, turns and parents of all threads of one app-server connection."""
 
-    opened: Container[str] = frozenset()
-    """Threads that this side opened: never sub-agents, even if a model names them as such."""
+    opened: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Threads that this side opened: never sub-agents, even if a model names them as such. Each has
+    the ids of its environments, if Codex lists them."""
     _items: dict[tuple[str, str], RunningItem] = field(default_factory=dict)
     _running_on: LastOnes[tuple[str, str], RunningItem] = field(
         default_factory=partial(LastOnes, MAX_ENDED)
@@ -72,6 +77,10 @@ class Items:
     """Thread → the turn around its running turn: items of a review have the outer turn's id."""
     _ended: LastOnes[str, None] = field(default_factory=partial(LastOnes, MAX_ENDED))
     _parents: LastOnes[str, str] = field(default_factory=partial(LastOnes, MAX_PARENTS))
+    _environments: LastOnes[str, tuple[str, ...]] = field(
+        default_factory=partial(LastOnes, MAX_PARENTS)
+    )
+    """Thread → the ids of its environments, as its start reported them."""
 
     # Reports of Codex.
 
@@ -103,7 +112,10 @@ class Items:
             self._parents.pop(event.params.thread_id, None)
 
     def learn_thread(self, thread: models.Thread) -> None:
-        """Learn a thread's parent and sub-agents, and its running turn after ``thread/resume``."""
+        """Learn a thread's environments, parent and sub-agents, and its running turn after
+        ``thread/resume``."""
+        if thread.environments:
+            self._environments[thread.id] = tuple(e.environment_id for e in thread.environments)
         if thread.parent_thread_id is not None:
             # This parent replaces one that an item named. If it would close a circle, cut there.
             lineage = [thread.parent_thread_id, *self.ancestors_of(thread.parent_thread_id)]
@@ -224,6 +236,14 @@ class Items:
             and server_of(running.item) == server
         ]
 
+    def environments_of(self, thread_id: str) -> tuple[str, ...]:
+        """Return the environments of a thread, or of the nearest thread above it that is known to
+        have any; empty if there is only this machine."""
+        for each in (thread_id, *self.ancestors_of(thread_id)):
+            if known := self.opened.get(each) or self._environments.get(each):
+                return known if any(environment != LOCAL for environment in known) else ()
+        return ()
+
     def ancestors_of(self, thread_id: str) -> list[str]:
         """Return the parent of a thread, the parent's parent, and so on up to the root thread."""
         ancestors: list[str] = []
@@ -302,6 +322,10 @@ UNKNOWN_PLACE: Final = "where it really leads could not be found out: "
 
 NOT_IN_TIME: Final = f"{UNKNOWN_PLACE}the disk did not answer in time"
 """`PathLook.problem` of a path that was not looked at."""
+
+
+LOOK_ELSEWHERE: Final = PathLook(problem="not looked at: it may be on another machine")
+"""The look at a path of an action that may not be on this machine: the disk here says nothing."""
 
 
 def created_paths(changes: Sequence[models.FileUpdateChange]) -> list[str]:

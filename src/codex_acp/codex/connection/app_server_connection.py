@@ -7,7 +7,7 @@ Source: the app-server's README, "Initialization"; ``schema/codex/experimental.j
 
 from __future__ import annotations
 
-from codex_acp._json import text_at
+from codex_acp._json import list_at, text_at, value_at
 from codex_acp.codex._generated.calls import CodexCalls
 from codex_acp.errors import ErrorReply, MisuseError, TransportError
 
@@ -109,8 +109,9 @@ class AppServerConnection(CodexCalls):
             self._answer_bound = AnswerBound(self._connection, answer_times)
         self._decoder: NotificationDecoder | None = None
         self._gate = ReadingGate(self._connection.pause_reading, self._connection.resume_reading)
-        self.opened_threads: LastOnes[str, None] = LastOnes(MAX_OPENED)
-        """Threads that this side opened: never sub-agents, even if a model names them as such."""
+        self.opened_threads: LastOnes[str, tuple[str, ...]] = LastOnes(MAX_OPENED)
+        """Threads that this side opened: never sub-agents, even if a model names them as such. Each
+        has the ids of its environments, if Codex lists them."""
         self.believes_worktrees: bool = False
         """Whether this Codex trusts false worktrees (`handshake.believes_worktrees`)."""
         self.unloads_at_once: bool = False
@@ -280,7 +281,7 @@ class AppServerConnection(CodexCalls):
                 )
         thread_id = text_at(result, "thread", "id")
         if method in OPEN_A_THREAD and thread_id is not None:
-            self.opened_threads[thread_id] = None
+            self.opened_threads[thread_id] = environments_in(value_at(result, "thread"))
         return result
 
     def _unsubscribe_from(self, result: JsonValue) -> None:
@@ -405,3 +406,9 @@ def _is_unicode(params: dict[str, Any]) -> bool:
     except UnicodeEncodeError:
         return False
     return True
+
+
+def environments_in(thread: JsonValue) -> tuple[str, ...]:
+    """Return the ids of the environments that a thread, or a thread's settings, list."""
+    ids = (text_at(each, "environmentId") for each in list_at(thread, "environments"))
+    return tuple(each for each in ids if each is not None)
