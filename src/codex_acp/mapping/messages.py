@@ -1,7 +1,7 @@
 """Map the texts for the person: messages, thoughts, compactions, hooks, warnings and plans.
 
-Bounds a notice, and shows it once. Must not know tool calls, except that of the question about a
-plan.
+Limits the length of notices, and shows each once. Must not know tool calls, except the one that
+asks about a plan.
 """
 
 from __future__ import annotations

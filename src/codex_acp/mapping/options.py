@@ -4,8 +4,8 @@ params of ``thread/settings/update``.
 A mode is a combination of approval policy, reviewer and sandbox: what Codex may do without asking,
 and who decides on the rest. `CONFIGURED` is the user's own configuration; settings that are no mode
 are shown as `CUSTOM`. A patch sets a mode by one of Codex's permission profiles and not by a
-``sandboxPolicy``: a profile keeps the session's additional directories writable. After a load, the
-profile shows whether the mode was chosen, or the configuration has the same effect.
+``sandboxPolicy``: a profile keeps the session's additional directories writable. In a loaded
+session, the profile tells a chosen mode from a configuration with the same effect.
 
 The current value of an option is always the effective one; if it is no entry of the option, an
 entry is added. A patch has only what the choice needs. An unknown value is refused with the names

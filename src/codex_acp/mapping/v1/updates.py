@@ -1,6 +1,6 @@
 """Write the events of a session as ``session/update`` of ACP v1, and the question of an approval.
 
-A total, pure function of each event, without a state. Facts without a field in v1 are left out.
+Each kind of event has its updates, and no state is kept. Facts without a field in v1 are left out.
 Source: schema ``SessionUpdate`` of v1.
 """
 

@@ -1,6 +1,6 @@
 """Write the events of a session as ``session/update`` of ACP v2, and the question of an approval.
 
-A total, pure function of each event, without a state.
+Each kind of event has its updates, and no state is kept.
 Source: schema ``SessionUpdate`` of v2; its pages on the prompt's life and on tool calls.
 """
 
