@@ -29,8 +29,8 @@ def check_schemas(files: dict[str, str]) -> None:
 
 
 class _Tree:
-    """The schema functions of one folder. Is the ``ref`` that they take: a call with the name of a
-    definition returns its schema. Each model has an empty class in its place."""
+    """Calls the schema functions of one folder, with itself as their argument ``ref``: called with
+    the name of a definition, it returns the schema. An empty class stands for each model."""
 
     def __init__(self, folder: str, functions: dict[str, Any], unstable: bool) -> None:
         self.unstable = unstable
@@ -50,6 +50,7 @@ class _Tree:
         return self._schemas[name]
 
     def _try(self, name: str) -> Schema:
+        """Make the schema of a definition, and load it in pydantic-core."""
         function = self._functions[name]
         schema: Schema = function(self)
         if function.__annotations__["return"] == "Fields":

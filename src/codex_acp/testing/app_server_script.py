@@ -175,14 +175,15 @@ def entry_from_json(raw: object, where: str) -> Entry:
     kinds = [kind for kind in _KINDS if kind in members]
     if len(kinds) != 1:
         raise MisuseError(f"{where} must be an object with one of {', '.join(_KINDS)}")
-    entry = _KINDS[kinds[0]]
-    types = {_json_name(entry, each.name): _TYPES[str(each.type)] for each in fields(entry)}
+    kind = kinds[0]
+    entry_class = _KINDS[kind]
+    types = {_json_name(entry_class, f.name): _TYPES[str(f.type)] for f in fields(entry_class)}
     for member, value in members.items():
         if member not in types or not isinstance(value, types[member]):
-            raise MisuseError(f"{where}: {kinds[0]!r} cannot have {member!r} as {value!r}")
-    first: Any = members[kinds[0]]
-    others: Any = {member: value for member, value in members.items() if member != kinds[0]}
-    return entry(first, **others)
+            raise MisuseError(f"{where}: {kind!r} cannot have {member!r} as {value!r}")
+    others: Any = {member: value for member, value in members.items() if member != kind}
+    first: Any = members[kind]
+    return entry_class(first, **others)
 
 
 def entry_to_json(entry: Entry) -> dict[str, object]:

@@ -146,10 +146,12 @@ class DescriptorReader:
             self._rest_timer = self._loop.call_later(REST_SECONDS, self._watch_again)
 
     def _watch_again(self) -> None:
+        """End the rest."""
         self._rest_timer, self._last_read_at = None, self._loop.time()
         self._loop.add_reader(self._fd, self._readable)
 
     def _read_unwatched(self) -> None:
+        """Read once in each iteration of the loop, until paused."""
         self._read_scheduled = False
         if self._watching:
             self._read_once()

@@ -109,7 +109,7 @@ def leave_orphans() -> None:
 
 
 def is_orphan_here(info: ProcessInfo) -> bool:
-    """Return whether a process is a child of this process that this process has not started."""
+    """Return whether a process became a child of this process without being started here."""
     return (
         _reaper is not None
         and not _start_blocks
@@ -126,12 +126,12 @@ def collect_exit_statuses(infos: list[ProcessInfo]) -> None:
             try:
                 os.waitpid(info.pid, os.WNOHANG)
             except ChildProcessError:
-                continue  # it was collected meanwhile
+                continue  # other code has collected the status
 
 
 class starting_child:  # noqa: N801 - used like a function
     """Treat no child as an orphan within the block, in which this process starts a child: before
-    `add_root`, the child would be reaped or ended as an orphan. Call `discard_root` at its end."""
+    `add_root`, the child would be reaped or ended as an orphan."""
 
     def __enter__(self) -> None:
         global _start_blocks  # noqa: PLW0603 - this process's own
@@ -226,8 +226,7 @@ class ProcessTree:
         self._root_collected = False
         self._known: dict[int, ProcessInfo] = {}
         self.unsure: bool = False
-        """Whether the last `refresh` found a starting process, which may turn out to have the mark.
-        """
+        """Whether the last `refresh` found a starting process, whose mark cannot be read yet."""
         add_root(root)
 
     def root_collected(self) -> None:
@@ -255,7 +254,7 @@ class ProcessTree:
         self.unsure, orphans = False, list[int]()
         for info in table.values():
             if info.pid in members or info.dead or info.ticks < self._start_ticks:
-                continue  # it is known, has ended, or began before the root
+                continue  # a known or ended process, or one older than the root
             marked = self._mark is not None and has_mark(info.pid, self._mark)
             self.unsure |= marked is None and info.parent != _KERNEL_THREADS
             if marked or self._is_left_to_last_tree(info):
