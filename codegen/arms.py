@@ -154,8 +154,7 @@ def lacking(files: list[SourceFile], sets: Sets) -> list[MissingArm]:
 def _is_over(
     match: Match, protocol: str, classes: frozenset[str], literals: frozenset[str], sets: Sets
 ) -> bool:
-    """Return whether ``classes`` and ``literals`` are the smallest set that has all arms of the
-    match, and no other set is as small."""
+    """Return whether ``classes`` and ``literals`` are the only smallest set with all arms."""
 
     def has_all_arms(key: str, names: frozenset[str], values: frozenset[str]) -> bool:
         return (

@@ -17,8 +17,7 @@ from codegen.progress import Progress, run
 
 
 def binary(version: str, folder: Path, progress: Progress) -> Path:
-    """Return the binary of a version below ``folder``; fetch it first if need be. Raises
-    CodegenError."""
+    """Return the path of a version's binary, fetched if need be. Raises CodegenError."""
     home = folder / version
     if home.is_dir():
         return find_binary(home)

@@ -40,8 +40,7 @@ FLAGS = (
 """Flags of datamodel-code-generator, whose input has one class a definition, nothing inline."""
 
 _WRITTEN: dict[str, ast.ClassDef] = {}
-"""JSON of a class's schema → its statement: protocols share classes, and the statement of a class
-depends on no other class."""
+"""Schema of a class, as JSON → its statement, which does not depend on other classes."""
 
 
 def _to_schema(node: Node) -> Node:

@@ -34,8 +34,7 @@ class Normaliser:
     member_name: Callable[[str, str, str], str]
     """(union, tag or key of a member, title) → wanted class name of the member."""
     open_by_default: bool
-    """Whether all unions and enums keep unknown values, as for Codex; else only those with an open
-    member do, as for ACP."""
+    """Whether all unions and enums keep unknown values (Codex), or only those that say so (ACP)."""
     closed_enums: frozenset[str] = frozenset()
     """Enums that tell the members of a union apart, so that they must not keep unknown values."""
     out: dict[str, Definition] = field(default_factory=dict)

@@ -82,8 +82,7 @@ def one_line(doc: str) -> str:
 
 
 def model_files(target: Target) -> dict[str, str]:
-    """Return path → text of the modules of models, of their lazy ``__init__``, and of the modules
-    of core schemas."""
+    """Return the modules of models, their lazy ``__init__``, and the modules of core schemas."""
     protocol = target.protocol
     modules = assign(protocol, target.hot)
     used = {n: d for n, d in protocol.definitions.items() if n in modules}

@@ -143,8 +143,7 @@ def _field(attribute: str, statement: ast.AnnAssign, field: FieldDef) -> ast.Ann
 
 
 def default_of(field: FieldDef) -> tuple[object, bool]:
-    """Return the attribute's default, and whether it has one. Of the required fields only tags
-    have a default."""
+    """Return the attribute's default, and whether it has one; of required fields, only tags do."""
     if "const" in field.node:
         return field.node["const"], True
     if field.required:

@@ -325,8 +325,7 @@ def as_markdown(rows: Iterable[CatalogueRow]) -> str:
 
 
 def table_as_markdown() -> str:
-    """Return the routing table as Markdown: the routes of each request, and of values in requests,
-    with the reasons."""
+    """Return the routing table as Markdown: routes and reasons of requests and values in them."""
     lines = ["| server request, or value inside one | can become | why |", "| --- | --- | --- |"]
     for table, key, row in _table_rows():
         names = {route: ", ".join(_names(row, route)) for route in _ROUTES}

@@ -103,8 +103,7 @@ def _scrub_member(value: object) -> object:
 REMEMBERED: Final = 1024
 """Characters of the end of a text that are remembered, to find secrets that span pieces."""
 BEGINNING: Final = 128
-"""Characters before and after the start of a secret that are remembered if it is longer than
-`REMEMBERED`."""
+"""Characters around the start of a secret longer than `REMEMBERED` that are remembered."""
 _STANDARD: Final = str.maketrans("-_", "+/")
 """Turns the URL-safe alphabet of base64 into the standard one."""
 MAX_TEXTS: Final = 200

@@ -335,8 +335,7 @@ def secret_spans(text: str, typed: Iterable[str]) -> Iterator[tuple[int, int]]:
 
 
 def without_remembered(value: JsonValue) -> JsonValue:
-    """Return ``value`` without remembered secrets. Keeps texts that only look like a secret, such
-    as a link, for the person."""
+    """Return ``value`` without remembered secrets; texts that only look like one are kept."""
     if isinstance(value, str):
         for secret in _remembered.longest_first:
             value = value.replace(secret, REDACTED)

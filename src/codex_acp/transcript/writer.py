@@ -111,8 +111,7 @@ class LineWriter:
         return done
 
     def _start(self) -> bool:
-        """Start the thread if it does not run, as after a fork. Return False if no thread can
-        start, as at the program's end."""
+        """Start the thread unless it runs; return False at the program's end, when none can."""
         if self._thread is not None and self._thread.is_alive():
             return True
         self._busy = False

@@ -25,15 +25,13 @@ if TYPE_CHECKING:
     from codex_acp.transport.link import Receiver
 
 END_GRACE_SECONDS = 0.2
-"""Seconds to wait for the second of two events: the exit, and the end of stdout. A grandchild may
-hold stdout open."""
+"""Seconds to wait for the later of exit and end of stdout: a grandchild may hold stdout open."""
 
 EXIT_SECONDS = 0.2
 """Seconds for a child to exit once its stdin is closed; Codex takes about 0.1."""
 
 FINAL_READ_LIMIT = 1024 * 1024
-"""Bytes read after the exit: all that a pipe can hold, but no more, because a grandchild may write
-on and on."""
+"""Bytes read after the exit: all that a pipe can hold. A grandchild may write without end."""
 
 AGAIN_SECONDS = 0.3
 """Seconds before a child that ended without output is started again. The seconds that the child
@@ -50,8 +48,7 @@ POLL_SECONDS = 0.005
 
 
 class Process:
-    """A process that was started, with unbuffered pipes. `ProcessTree` finds its descendants by the
-    ``mark`` in their environments."""
+    """A started process, with unbuffered pipes. Its environment has ``mark``, see `ProcessTree`."""
 
     def __init__(
         self, pid: int, stdin: IO[bytes], stdout: IO[bytes], stderr: IO[bytes], mark: str
@@ -358,8 +355,7 @@ class ChildProcess:
         self._check_end()
 
     def _check_end(self) -> None:
-        """Report the end once the child has exited and stdout has ended; wait a moment if only one
-        of these has happened."""
+        """Report the end after both exit and end of stdout; after one of them, wait a moment."""
         if self._end_reported or self._restarting or self._closing is not None:
             return
         exited = self._exited.done()

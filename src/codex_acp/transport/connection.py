@@ -201,8 +201,7 @@ class Connection:
             raise
 
     def start(self, handler: Handler) -> None:
-        """Deliver messages to ``handler`` from now on, none before this returns. Raises
-        MisuseError."""
+        """Deliver messages to ``handler``, but none before this returns. Raises MisuseError."""
         loop = self.loop()
         if self._handler is not None:
             raise MisuseError("a connection can be started only once")

@@ -111,8 +111,7 @@ class DescriptorReader:
         self._on_data = ignore
 
     def drain(self, limit: int) -> None:
-        """Deliver the data that can be read now, up to about ``limit`` bytes. Needs a descriptor in
-        non-blocking mode."""
+        """Deliver all data that is there, up to about ``limit`` bytes; reads must not block."""
         total = 0
         while total < limit and not self._stopped:
             size = self._read_once()

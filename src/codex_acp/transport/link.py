@@ -121,8 +121,7 @@ class MessageLink(ABC):
 
     @abstractmethod
     async def _converse(self) -> TransportError | None:
-        """Connect, then carry messages both ways until one side closes; return the error, or None
-        for a clean end."""
+        """Connect, carry messages until a side closes; return the error, None for a clean end."""
 
     @abstractmethod
     async def _send(self, line: bytes) -> None:
