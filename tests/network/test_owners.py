@@ -303,6 +303,53 @@ async def test_a_session_whose_owner_cannot_be_written_is_refused_and_nothing_of
     assert [again.owns("alice", first), again.owns("bob", his)] == [True, True]
 
 
+@pytest.mark.attack("client")
+@pytest.mark.parametrize("method", ["session/load", "session/resume"])
+async def test_a_session_that_cannot_be_opened_gets_no_owner(tmp_path: Path, method: str) -> None:
+    file = tmp_path / "owners"
+    async with (
+        served(tmp_path, tokens=several_tokens(), owners=str(file)) as server,
+        server.connect(ALICE) as alice,
+    ):
+        params = {"cwd": str(tmp_path), "mcpServers": [], "sessionId": "x" * 10_000}
+        assert (await alice.refused(method, params))["code"] == -32002
+        hers = await alice.new_session(server.cwd)
+        await alice.ask("session/close", {"sessionId": hers})
+        params["sessionId"] = hers
+        with pytest.MonkeyPatch.context() as patch:
+            _FullDisk(file, patch)
+            await alice.ask(method, params)  # it has an owner already
+    recorded = file.read_text().splitlines()
+    assert [json.loads(line)["sessionId"] for line in recorded] == [hers]
+
+
+@pytest.mark.attack("network")
+@pytest.mark.parametrize("method", ["session/load", "session/resume"])
+async def test_a_stored_session_whose_owner_cannot_be_written_is_closed_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str
+) -> None:
+    file = tmp_path / "owners"
+    hers = f"alice {ALICE}\n"
+    async with (
+        served(tmp_path, tokens=hers, owners=str(file)) as server,
+        server.connect(ALICE) as alice,
+    ):
+        stored = await alice.new_session(server.cwd)
+        await alice.ask("session/close", {"sessionId": stored})
+    file.write_text("")  # as of a session of before the server
+    async with (
+        served(tmp_path, tokens=hers, owners=str(file)) as server,
+        server.connect(ALICE) as alice,
+    ):
+        disk = _FullDisk(file, monkeypatch)
+        params = {"cwd": str(server.cwd), "mcpServers": [], "sessionId": stored}
+        refused = await alice.refused(method, params)
+        assert "was not opened" in refused["message"]
+        disk.full = False
+        await alice.ask(method, params)
+    assert stored in file.read_text()
+
+
 @pytest.mark.attack("network")
 async def test_a_login_of_an_mcp_server_is_its_owners_alone(tmp_path: Path) -> None:
     pages: dict[str, object] = {"elicitation": {"url": {}}}

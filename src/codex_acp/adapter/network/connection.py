@@ -201,16 +201,26 @@ class NetworkConnection:
             session = self._new_session()
             response = await open_it(session)
             session_id = str(response["sessionId"])
-            try:
-                self._register(session_id, session)
-            except RpcError:
-                session.detach(self.client)  # the client gets no message of the session
-                try:
-                    await finish(asyncio.create_task(self.agent.delete_session(session_id)))
-                except CodexAcpError as error:
-                    logger.warning("the session %s could not be deleted: %s", session_id, error)
-                raise
+            await self._register_opened(session_id, session, self.agent.delete_session)
         return response
+
+    async def _register_opened(
+        self,
+        session_id: str,
+        session: NetworkSession,
+        undo: Callable[[str], Awaitable[None]],
+    ) -> None:
+        """Register a session that was just opened. Raises RpcError after ``undo``, if its owner
+        cannot be recorded."""
+        try:
+            self._register(session_id, session)
+        except RpcError:
+            session.detach(self.client)  # the client gets no message of the session
+            try:
+                await finish(asyncio.ensure_future(undo(session_id)))
+            except CodexAcpError as error:
+                logger.warning("the opening of %s could not be undone: %s", session_id, error)
+            raise
 
     def _register(self, session_id: str, session: NetworkSession) -> None:
         self._registry.open(session_id, session)
@@ -230,8 +240,6 @@ class NetworkConnection:
         self._must_own(session_id)
         async with self._registry.exclusive(session_id):
             self._must_own(session_id)  # another owner may have opened it meanwhile
-            # A session of another process, or of everybody, may not be recorded yet.
-            self._registry.owners.record(self._token.owner, session_id)
             session = self._registry.sessions.get(session_id)
             if session is None:
                 self._opening.add(session_id)
@@ -239,7 +247,8 @@ class NetworkConnection:
                     async with self._registry.reserve_place(self._token.owner):
                         session = self._new_session()
                         answer = await reopen(session.agent, request, session)
-                        self._register(session_id, session)
+                        close = session.agent.close_session
+                        await self._register_opened(session_id, session, close)
                 finally:
                     self._opening.discard(session_id)
                 return answer
