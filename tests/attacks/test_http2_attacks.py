@@ -14,7 +14,7 @@ from h2.events import ResponseReceived
 from codex_acp.adapter.network.limits import Limits
 from tests.attacks.raw_http import Http2, Raw
 from tests.attacks.test_http_attacks import head, still_works, works
-from tests.network.http_client import EVENTS
+from tests.network.http_client import EVENTS, JSON
 from tests.network.served import ALICE, BOB, Served, served, several_tokens
 
 pytestmark = pytest.mark.attack("network")
@@ -90,4 +90,32 @@ async def test_frames_that_nobody_counts_cannot_be_changed_to(server: Served) ->
                     await raw.send(part)
                     await anyio.sleep(0.05)
                 await raw.ended()
+    await works(server)
+
+
+@pytest.mark.parametrize("frame", [1_000, 16_384])
+@pytest.mark.parametrize("token", [ALICE, "x" * 20])
+async def test_a_refused_request_whose_body_goes_on_ends_no_other_stream(
+    server: Served, frame: int, token: str
+) -> None:
+    headers = {**JSON, "authorization": f"Bearer {token}", "acp-connection-id": "0" * 32}
+    async with Http2(server.port) as client:
+        refused, left = client.request("POST", headers, ends=False), 200_000
+        answers: list[ResponseReceived] = []
+        while left or not answers:
+            while left and (room := client.frames.local_flow_control_window(refused)):
+                size = min(frame, left, room)
+                left -= size
+                client.frames.send_data(refused, b" " * size, end_stream=not left)
+            await client.flush()
+            if left or not answers:
+                found = await client.events()
+                assert found, "the connection was cut off"
+                answers += [each for each in found if isinstance(each, ResponseReceived)]
+        other = client.request("DELETE", {**headers, "authorization": f"Bearer {BOB}"})
+        await client.flush()
+        while len(answers) < 2:
+            found = await client.events()
+            answers += [each for each in found if isinstance(each, ResponseReceived)]
+        assert [each.stream_id for each in answers] == [refused, other]
     await works(server)

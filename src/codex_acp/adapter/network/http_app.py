@@ -174,9 +174,15 @@ class Exchange:
     async def answer(
         self, status: int, body: bytes = b"", headers: Iterable[tuple[str, str]] = ()
     ) -> None:
-        """Send a whole response."""
-        await self.begin(status, [*headers, ("content-length", str(len(body)))])
-        await self.write(body, more=False)
+        """Send a whole response. Ignore meanwhile what the client still sends of its body: else
+        Hypercorn would wait until that is taken, and read nothing more of the TCP connection."""
+        rest = None if self._body_complete else asyncio.create_task(self.wait_until_gone())
+        try:
+            await self.begin(status, [*headers, ("content-length", str(len(body)))])
+            await self.write(body, more=False)
+        finally:
+            if rest is not None:
+                rest.cancel()
 
     async def begin(self, status: int, headers: Iterable[tuple[str, str]]) -> None:
         """Send the head of a response; `write` sends its body."""

@@ -43,7 +43,7 @@ class HttpServer:
         from hypercorn.asyncio.worker_context import WorkerContext
         from hypercorn.config import Config
 
-        _bound_buffers()
+        _mend_hypercorn()
         self._app = HttpApp(hub, access)
         self._access = access
         self._pending = pending
@@ -120,12 +120,32 @@ class _Protocol(asyncio.StreamReaderProtocol):
             super().data_received(data)
 
 
-def _bound_buffers() -> None:
-    """Make Hypercorn's stream buffer pause its writer while the client reads nothing.
+class _NoStream:
+    """Takes the place of a stream that has ended: ignores what still comes for it."""
+
+    async def handle(self, event: object) -> None:
+        del event
+
+
+class _Streams(dict[int, Any]):
+    """The streams of an HTTP/2 connection. A client may send more of a body whose request was
+    refused; Hypercorn 0.18 looks that stream up, and ends all of the connection with a KeyError."""
+
+    def __missing__(self, stream_id: int) -> _NoStream:
+        return _NoStream()
+
+
+def _mend_hypercorn() -> None:
+    """Make Hypercorn's stream buffer pause its writer while the client reads nothing, and have its
+    HTTP/2 connections ignore what comes for a stream that has ended.
 
     Hypercorn 0.18 does not pause the writer: it compares the last write with the limit, and not the
     bytes that are left in the buffer."""
+    from hypercorn import protocol
     from hypercorn.protocol import h2
+
+    if h2.StreamBuffer.__module__ != h2.__name__:  # mended already: once in a process
+        return
 
     class Bounded(h2.StreamBuffer):
         """A buffer whose writer waits while more than the high-water mark is left."""
@@ -136,5 +156,12 @@ def _bound_buffers() -> None:
                 await self._paused.clear()
                 await self._paused.wait()
 
-    if h2.StreamBuffer.__module__ == h2.__name__:  # once in a process
-        h2.__dict__["StreamBuffer"] = Bounded
+    class Patient(h2.H2Protocol):
+        """A connection that outlives data for a stream that has ended."""
+
+        def __init__(self, *args: Any) -> None:
+            super().__init__(*args)
+            self.streams = _Streams()
+
+    h2.__dict__["StreamBuffer"] = Bounded
+    protocol.__dict__["H2Protocol"] = Patient
