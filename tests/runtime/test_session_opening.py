@@ -182,12 +182,14 @@ async def test_a_session_that_stays_busy_is_forked_where_the_program_said_so(
     assert found.session_id == "fork-of-old"
 
 
-async def test_an_agent_that_cannot_fork_says_so_where_a_copy_was_wanted() -> None:
+@pytest.mark.parametrize("or_new", [True, False])
+async def test_an_agent_that_cannot_fork_says_so_where_a_copy_was_wanted(or_new: bool) -> None:
     agent = ScriptedAgent(load=True)
     agent.on(load=busy(None))
     async with AgentRuntime(busy_seconds=0) as runtime:
         with pytest.raises(MethodNotOffered, match="session/fork"):
-            await runtime.open(agent.spec(), session_id="old", fork_if_busy=True, or_new=False)
+            await runtime.open(agent.spec(), session_id="old", fork_if_busy=True, or_new=or_new)
+    assert "session/new" not in agent.calls
 
 
 async def test_no_more_sessions_are_opened_at_once_than_the_program_said() -> None:

@@ -408,6 +408,14 @@ async def open_session(
     if wanted.session_id is not None:
         try:
             return await _open_earlier(process, wanted, wanted.session_id, slots)
+        except SessionBusy as busy:  # it is not gone: no new session takes its place
+            if not wanted.fork_if_busy:
+                raise
+            if not features.fork_session:
+                raise MethodNotOffered(process.agent, "session/fork") from busy
+            async with slots:
+                fork = await _open_new(process, wanted, fork_of=wanted.session_id)
+            return fork, Opened("fork", str(busy))
         except CodexAcpError as error:
             is_gone = isinstance(error, MethodNotOffered) or (
                 isinstance(error, ErrorReply) and error.code in _GONE
@@ -424,8 +432,8 @@ async def open_session(
 async def _open_earlier(
     process: AgentProcess, wanted: WantedSession, session_id: str, slots: asyncio.Semaphore
 ) -> tuple[AgentSession, Opened]:
-    """Load or resume a session as soon as it is not busy. After ``busy_seconds``, fork it, or raise
-    SessionBusy if the program does not want a fork."""
+    """Load or resume a session as soon as it is not busy. Raises SessionBusy after
+    ``busy_seconds``."""
     if not (process.features.load_session or process.features.resume_session):
         raise MethodNotOffered(process.agent, "session/load or session/resume")
     how: Literal["load", "resume"] = "load" if process.features.load_session else "resume"
@@ -441,15 +449,9 @@ async def _open_earlier(
             busy = error
         left = end - anyio.current_time()
         if left <= 0:
-            break
+            raise SessionBusy(busy, wanted.busy_seconds) from busy
         await anyio.sleep(min(pause, left))
         pause = min(2 * pause, _LONGEST_PAUSE)
-    if not wanted.fork_if_busy:
-        raise SessionBusy(busy, wanted.busy_seconds) from busy
-    if not process.features.fork_session:
-        raise MethodNotOffered(process.agent, "session/fork") from busy
-    async with slots:
-        return await _open_new(process, wanted, fork_of=session_id), Opened("fork", str(busy))
 
 
 async def _reopen(
