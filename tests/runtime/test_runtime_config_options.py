@@ -121,6 +121,9 @@ async def test_an_option_without_category_is_found_by_its_id() -> None:
     async with AgentRuntime() as runtime, runtime.open(agent.spec()) as session:
         assert session.options.model.current == "small"
         assert not session.options.mode, "its category says that it is something else"
+        with pytest.raises(OptionNotOffered, match="'mode'"):
+            await session.options.mode.set(True)
+    assert agent.heard == []
 
 
 async def test_what_the_agent_answers_is_the_truth() -> None:

@@ -189,7 +189,7 @@ class ConfigOptions:
         """
         option = self.get(config_id)
         if option is None:
-            raise OptionNotOffered(self._process.agent, f"the config option {config_id!r}")
+            raise self._not_offered(config_id)
         is_boolean = isinstance(option, types.BooleanSessionConfigOption)
         if not isinstance(value, bool if is_boolean else str):
             values = "is true or false" if is_boolean else "has named values"
@@ -253,6 +253,9 @@ class ConfigOptions:
     def forget(self, watcher: _Watcher) -> None:
         self._watchers.discard(watcher)
 
+    def _not_offered(self, config_id: str) -> OptionNotOffered:
+        return OptionNotOffered(self._process.agent, f"the config option {config_id!r}")
+
     def _wake_watchers(self) -> None:
         for watcher in self._watchers:
             watcher.changed.set()
@@ -307,8 +310,8 @@ class Setting:
             await self._options.set(option.id, value)
         elif self._legacy is not None:
             await self._options.set_mode(str(value))
-        else:
-            await self._options.set(self._category, value)
+        else:  # an option with this id may be there, but its category says that it is another
+            raise self._options._not_offered(self._category)
 
     @property
     def _legacy(self) -> types.SessionModeState | None:
