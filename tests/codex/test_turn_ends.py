@@ -21,6 +21,7 @@ from codex_acp.codex import (
     TurnSilent,
     image,
 )
+from codex_acp.codex.connection.thread_peers import Asker
 from codex_acp.codex.threads import turn as turn_module
 from codex_acp.codex.threads.options import user_input
 from codex_acp.codex.types import (
@@ -190,6 +191,25 @@ async def test_8_1_a_turn_that_is_wanted_while_its_thread_goes_takes_it_back() -
             group.start_soon(thread.run, "Two.")
             await thread._client.thread_list()  # the turn waits now
         await answer
+
+
+async def test_a_thread_whose_sub_agent_has_a_terminal_is_not_let_go() -> None:
+    script = [
+        Expect("turn/start"),
+        *turn_started(),
+        *turn_completed(),
+        Expect("thread/loaded/list", {"data": ["thread-1", "child"]}),
+        Expect("thread/read"),
+        Expect("thread/read", {"thread": {"id": "child", "parentThreadId": "thread-1"}}),
+        Expect("thread/backgroundTerminals/list", {"data": []}),
+        Expect("thread/backgroundTerminals/list", {"data": [{"processId": "1"}]}),
+    ]
+    async with thread_at(*script) as (thread, server):
+        await thread.run("One.")
+        hand_over = thread._services.hand_over
+        assert await hand_over._let_go("thread-1", Asker("another", None, cancels=False)) == "busy"
+        asked = await server.wait_for_message("thread/backgroundTerminals/list")
+        assert asked["params"] == {"threadId": "child"}
 
 
 async def test_leaving_is_bounded_when_codex_ignores_the_interrupt(

@@ -473,11 +473,13 @@ class HandOver:
             family += [child for child in infos if text_at(infos[child], "parentThreadId") == each]
         if any(text_at(infos.get(each), "status", "type") == "active" for each in family):
             return None
-        terminals: JsonValue = None
-        with suppress(ErrorReply):
-            params: JsonObject = {"threadId": thread_id}
-            terminals = await self._client.call_raw("thread/backgroundTerminals/list", params)
-        return None if list_at(object_at(terminals), "data") else family[1:]
+        for each in family:
+            with suppress(ErrorReply):
+                params: JsonObject = {"threadId": each}
+                answer = await self._client.call_raw("thread/backgroundTerminals/list", params)
+                if list_at(object_at(answer), "data"):
+                    return None
+        return family[1:]
 
 
 def _program() -> str:
