@@ -16,7 +16,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from codex_acp.codex.threads.git_programs import Look, look, parse, programs, submodules
+from codex_acp.codex.threads.git_programs import (
+    Look,
+    look,
+    look_within,
+    parse,
+    programs,
+    submodules,
+)
 from tests.support.git_programs import WAYS, Planted, as_codex_looks, git, repository
 
 LFS = """
@@ -246,6 +253,16 @@ def test_7_1b_a_directory_that_each_process_sees_otherwise_is_told_as_a_program(
     assert [each.key for each in found.programs] == [""]
     assert found.is_current
     assert [each.key for each in look(".").programs] != [""], "a relative directory is known"
+
+
+async def test_a_look_that_failed_is_never_current() -> None:
+    async def fails(_look: Callable[[], Look]) -> Look:
+        raise OSError
+
+    for directory in ("/proc/self/cwd", "a\0b"):
+        found = await look_within(directory, fails)
+        assert [each.key for each in found.programs] == [""]
+        assert not found.is_current
 
 
 BAD = (

@@ -75,17 +75,21 @@ class Look(NamedTuple):
     """Programs that were found for one directory, and the files that were examined."""
 
     directory: str
-    real: str
-    """Where ``directory`` led at the time of the look: a link in its path may change."""
+    real: str | None
+    """Where ``directory`` led at the time of the look: a link in its path may change. None: the
+    look failed."""
     programs: tuple[GitProgram, ...]
     stamps: tuple[tuple[str, Stamp], ...]
     """Path and state of each examined file, even of missing ones."""
 
     @property
     def is_current(self) -> bool:
-        """Whether the directory leads where it led, and all examined files are as they were."""
-        return resolved_or_empty(self.directory) == self.real and all(
-            _stamp(path) == stamp for path, stamp in self.stamps
+        """Whether the look succeeded, the directory leads where it led, and all examined files are
+        as they were."""
+        return (
+            self.real is not None
+            and resolved_or_empty(self.directory) == self.real
+            and all(_stamp(path) == stamp for path, stamp in self.stamps)
         )
 
 
@@ -107,7 +111,7 @@ async def look_within(
     except Exception as error:  # noqa: BLE001 - an unreadable directory could name any program
         why = "it cannot be read in time" if isinstance(error, TimeoutError) else repr(error)
         git = os.path.join(directory, ".git")
-        return Look(directory, "", (GitProgram(git, "", why),), ())
+        return Look(directory, None, (GitProgram(git, "", why),), ())
 
 
 def _stamp(path: str, *, follow: bool = True) -> Stamp:
