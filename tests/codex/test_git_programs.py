@@ -152,6 +152,21 @@ def test_a_look_holds_only_while_the_directory_leads_where_it_led(tmp_path: Path
 
 
 @pytest.mark.attack("repository")
+@pytest.mark.parametrize("blanks", [246, 247])
+def test_a_head_is_read_as_far_as_git_reads_it(planted: Planted, blanks: int) -> None:
+    planted.add(planted.filter)
+    inner = planted.path / "inner"
+    for name in ("objects", "refs"):
+        (inner / name).mkdir(parents=True)
+    (inner / "HEAD").write_text(f"ref:{' ' * blanks}refs/heads/x")
+    found = subprocess.run(
+        ["git", "rev-parse", "--git-dir"], cwd=inner, capture_output=True, text=True, check=True
+    )
+    is_outer = found.stdout.strip() != "."
+    assert is_outer == (blanks > 246)
+    assert bool(look(str(inner)).programs) == is_outer
+
+
 @pytest.mark.parametrize("lost", ["refs", "objects", "HEAD"])
 def test_a_look_that_ended_at_a_repository_holds_only_while_git_takes_it(
     planted: Planted, lost: str

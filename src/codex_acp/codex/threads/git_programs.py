@@ -191,7 +191,7 @@ class _Reader:
     def _is_repository(self, git_dir: str) -> bool:
         """Return whether this surely is a repository to git, which then looks at none above it."""
         path = os.path.join(git_dir, "HEAD")
-        head = self._read(path, 256, cut=True)  # git reads 255 bytes
+        head = self._read(path, 255, cut=True)  # git reads no more
         if head is None or not _HEAD.match(head) or os.path.islink(path):
             return False  # git does not read the file behind a linked HEAD, only the link's target
         common = self._common_dir(git_dir)
@@ -302,7 +302,7 @@ class _Reader:
 
     def _read(self, path: str, limit: int, *, cut: bool = False) -> bytes | None:
         """Return the bytes of a file; None if it is missing, or (noted as) unreadable. A file with
-        more than ``limit`` bytes is unreadable; with ``cut``, return its first bytes instead."""
+        more than ``limit`` bytes is unreadable; with ``cut``, return its first ``limit`` bytes instead."""
         place = self._place(path)
         if place is None:
             return None
@@ -324,7 +324,7 @@ class _Reader:
         if len(data) > limit and not cut:
             self._note_unreadable(path, f"it is too large: no more than {limit} bytes are read")
             return None
-        return data
+        return data[:limit]
 
 
 # Configurations and indexes, as git reads them.
