@@ -1,10 +1,10 @@
 """Answer ``initialize``: capabilities and logins of this agent; and introduce its client to Codex.
 
-Messages are plain JSON here: every client waits for this answer first, and would wait half as long
-again for the import of the generated classes (benchmarks/README.md). Params that are not
-`is_simple` are decoded and encoded by these classes before: they read leniently and name a wrong
-field. Both versions of ACP write ``auth/status`` of the unstable schema alike. Codex is also told
-which notifications this agent never needs.
+Messages are plain JSON here: every client waits for this answer first, and the import of the
+generated classes would make the wait 1.5 times as long (benchmarks/README.md). Only params for
+which `is_simple` is false are first decoded and encoded by these classes, which read leniently and
+name a wrong field. Both versions of ACP write ``auth/status`` of the unstable schema alike. Codex
+is also told which notifications this agent never needs.
 
 Sources: ACP page "Authentication", ``AuthMethod``, ``AuthState`` and ``AuthAccount`` of ACP's
 schema; ``LoginAccountParams`` and ``GetAccountResponse`` of Codex's.
@@ -42,7 +42,7 @@ API_KEY: Final = "api-key"
 GATEWAY: Final = "gateway"
 """A gateway of the client, from ``_meta.gateway``; for clients that advertise one."""
 TERMINAL: Final = "codex-login"
-"""``codex login`` in a terminal of the client; offered if `CHATGPT` shows a page."""
+"""``codex login`` in a terminal of the client; offered if `CHATGPT` uses a browser instead."""
 ALIASES: Final = {"chatgpt": CHATGPT, "openai-api-key": API_KEY, "codex-api-key": API_KEY}
 """Id of Zed's earlier adapter, which some clients still send → id here."""
 API_KEY_VARIABLES: Final = ("CODEX_API_KEY", "OPENAI_API_KEY")
@@ -66,7 +66,7 @@ class LoginWays(NamedTuple):
     offered: bool = True
     """Whether clients of the process may log in at all."""
     is_unreachable: bool = False
-    """Whether no browser can reach this machine, as the page of a login has to at its end."""
+    """Whether no browser reaches this machine: the page of a login cannot return to it."""
 
 
 def auth_methods(capabilities: JsonValue, ways: LoginWays) -> list[dict[str, JsonValue]]:
@@ -77,41 +77,42 @@ def auth_methods(capabilities: JsonValue, ways: LoginWays) -> list[dict[str, Jso
         return []
     shows_pages = isinstance(value_at(capabilities, "elicitation", "url"), dict)
     has_browser = shows_pages or ways.opens_pages
-    by_type = value_at(capabilities, "auth", "terminal") is True
-    by_command = value_at(capabilities, "_meta", TERMINAL_AUTH) is True  # older clients
-    command = ways.command if by_command else ()
-    in_terminal = by_type or bool(command)
+    takes_args = value_at(capabilities, "auth", "terminal") is True
+    needs_whole_command = value_at(capabilities, "_meta", TERMINAL_AUTH) is True  # older clients
+    command = ways.command if needs_whole_command else ()
+    in_terminal = takes_args or bool(command)
     methods: list[dict[str, JsonValue]] = []
     if not ways.is_unreachable and (has_browser or in_terminal):
         name = "Log in with ChatGPT"
         description = "Opens the login page of OpenAI in a browser on this machine"
-        run = {} if has_browser else _run_in_terminal(LOGIN_ARGS, command, by_type)
+        run = {} if has_browser else _run_in_terminal(LOGIN_ARGS, command, takes_args)
         methods.append({"id": CHATGPT, "name": name, "description": description, **run})
     if shows_pages or in_terminal:
         name = "Log in with ChatGPT on another device"
         description = "Shows a page and a code to type there; for remote machines"
-        run = {} if shows_pages else _run_in_terminal(DEVICE_CODE_ARGS, command, by_type)
+        run = {} if shows_pages else _run_in_terminal(DEVICE_CODE_ARGS, command, takes_args)
         methods.append({"id": DEVICE_CODE, "name": name, "description": description, **run})
     description = f"Takes the key from {' or '.join(API_KEY_VARIABLES)}"
     methods.append({"id": API_KEY, "name": "Use an OpenAI API key", "description": description})
     if in_terminal and has_browser:
         name, description = "Log in with `codex login`", "Runs Codex's own login in a terminal"
-        run = _run_in_terminal(LOGIN_ARGS, command, by_type)
+        run = _run_in_terminal(LOGIN_ARGS, command, takes_args)
         methods.append({"id": TERMINAL, "name": name, "description": description, **run})
     if value_at(capabilities, "auth", "_meta", GATEWAY) is True:
         name, description = "Use a gateway of your client", "Asks the model where your client says"
+        # "false" is a string: the values of this member are all strings.
         meta: JsonValue = {GATEWAY: {"protocol": "openai", "restartRequired": "false"}}
         methods.append({"id": GATEWAY, "name": name, "description": description, "_meta": meta})
     return methods
 
 
 def _run_in_terminal(
-    args: tuple[str, ...], command: tuple[str, ...], by_type: bool
+    args: tuple[str, ...], command: tuple[str, ...], takes_args: bool
 ) -> dict[str, JsonValue]:
-    """Return the members of a method that runs in a terminal. ``by_type``: the client adds ``args``
-    to this agent's command line. ``command``: that command line, for an older client."""
+    """Return the members of a method that runs in a terminal. ``takes_args``: the client adds
+    ``args`` to this agent's command line. ``command``: that command line, for an older client."""
     members: dict[str, JsonValue] = {}
-    if by_type:
+    if takes_args:
         members |= {"args": [*args], "type": "terminal"}
     if command:
         program, *first_args = command
@@ -164,6 +165,7 @@ def auth_status(account: GetAccountResponse) -> AuthStatus:
     if isinstance(who, models.ApiKeyAccount):
         return AuthStatus(state, "OpenAI API key", active=needed)
     kind = str(getattr(who, "type", "another account"))
+    # An account of another kind is that of the configured provider.
     return AuthStatus(state, visible(_ACCOUNT_NAMES.get(kind, kind)), active=True)
 
 
@@ -193,7 +195,7 @@ AGENT_CAPABILITIES: Final[dict[str, JsonValue]] = {
 
 ``fork``, ``title``, ``archive``, ``systemPrompt``, ``providers`` and both ``status`` are of the
 unstable schema. Text, resource links and stdio MCP servers are the baseline, and not listed. Audio
-is not listed, because Codex has not named the models yet, and not every model takes it.
+is not listed: not every model takes it, and the agent has not asked Codex for its models yet.
 ``concurrentPrompts``: a prompt is steered into a turn that runs, and ends with the turn; during a
 review or a compaction, which cannot be steered, the prompt waits.
 """
@@ -212,7 +214,7 @@ EXTENSIONS: Final[dict[str, JsonValue]] = {
 }
 """``_meta`` of the answer to ``initialize``.
 
-``steering``: the agent has ``_session/steering``; the first agent with this method has this key.
+``steering``: the agent has ``_session/steering``; the first agent that had it chose this key.
 ``schemas``: package → version from which the models were made: two sides that agree on a version of
 ACP may know different drafts of it.
 """
@@ -222,7 +224,7 @@ def capabilities_of(
     all_capabilities: Mapping[str, JsonValue], ways: LoginWays, own_meta: Mapping[str, JsonValue]
 ) -> dict[str, JsonValue]:
     """Return the capabilities of either version for one client; without logins and providers if the
-    client may not change the process's own. ``own_meta`` is added under `META_KEY`."""
+    client may not change those of this process. ``own_meta`` is added under `META_KEY`."""
     capabilities = dict(all_capabilities)
     if not ways.offered:
         del capabilities["auth"], capabilities["providers"]
@@ -269,7 +271,7 @@ def codex_client_info(params: Mapping[str, JsonValue]) -> dict[str, JsonValue] |
     return {"name": name, "version": info.get("version")} | without_none({"title": title})
 
 
-_NO_REQUEST: Final = "answers a request that ACP has no method for, so it is never sent"
+_NO_REQUEST: Final = "belongs to a request that this agent never sends: ACP has no method for it"
 _OTHER_PRODUCT: Final = "belongs to a feature of OpenAI's own clients"
 
 UNWANTED_FAMILIES: Final[dict[str, str]] = {
@@ -284,7 +286,7 @@ UNWANTED_FAMILIES: Final[dict[str, str]] = {
     "project/": _OTHER_PRODUCT,
     "remoteControl/": _OTHER_PRODUCT,
     "thread/attachment/": _OTHER_PRODUCT,
-    "thread/environment/": "an opened thread lists its environments, connected or not",
+    "thread/environment/": "is not needed: the answer that opens a thread lists its environments",
     "thread/prediction/": _OTHER_PRODUCT,
     "thread/project/": _OTHER_PRODUCT,
     "thread/queue/": _OTHER_PRODUCT,
@@ -309,8 +311,8 @@ def why_unwanted(method: str) -> str | None:
     """Return the reason why a method is not wanted, None if it is wanted."""
     if method in UNWANTED_METHODS:
         return UNWANTED_METHODS[method]
-    families = (why for family, why in UNWANTED_FAMILIES.items() if method.startswith(family))
-    return next(families, None)
+    reasons = (why for family, why in UNWANTED_FAMILIES.items() if method.startswith(family))
+    return next(reasons, None)
 
 
 UNWANTED_NOTIFICATIONS: Final = tuple(

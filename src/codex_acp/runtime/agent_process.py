@@ -170,7 +170,7 @@ class AgentProcess:
                 raise AuthenticationRequired(reply, self.response.auth_methods) from reply
             raise
 
-    def open(self, session_id: str, sink: SessionSink) -> None:
+    def add_session(self, session_id: str, sink: SessionSink) -> None:
         """Give the updates and requests of a session to ``sink`` from now on."""
         self._sessions[session_id] = sink
         held, self._held = self._held, []
@@ -182,7 +182,7 @@ class AgentProcess:
         if self.failure is not None:
             sink.agent_ended()
 
-    def close(self, session_id: str, sink: SessionSink) -> None:
+    def remove_session(self, session_id: str, sink: SessionSink) -> None:
         """Give no more updates and requests of a session to ``sink``."""
         if self._sessions.get(session_id) is sink:
             del self._sessions[session_id]

@@ -1,6 +1,7 @@
 """Open and close one session of an agent, and keep its state, config options and history.
 
-A session is loaded, resumed, forked or new; `Opened` says why a session is not the wanted one.
+A session is loaded, resumed, forked or new. If another session is opened than the program asked
+for, `Opened.reason` says why.
 Replayed history and live updates never mix. Config options change only when the agent reports them.
 If the agent opens a session after the program has given up waiting, the session is closed again.
 Must not know how a program uses a session.
@@ -67,8 +68,8 @@ class AgentSession:
             wanted.policy,
             wanted.cwd,
             wanted.directories,
-            self._take_tool_call,
-            process.client.drain,
+            take_tool_call=self._take_tool_call,
+            drain=process.client.drain,
         )
         self.replaying = replaying
         self.history: History = History()
@@ -77,8 +78,8 @@ class AgentSession:
         self.usage: types.UsageUpdateSessionUpdate | None = None
         self.prompt: RunningPrompt | None = None
         self.listeners: list[Callable[[Update], None]] = []
-        self._between_prompts = Record()
-        """Tool calls of permission requests that arrive while no prompt runs."""
+        self._before_prompts = Record()
+        """Tool calls of permission requests that arrive before the first prompt."""
 
     def take_update(self, update: Update) -> None:
         """Apply an update to the state, then give the update to the prompt and the listeners."""
@@ -105,18 +106,20 @@ class AgentSession:
                 logger.exception("a listener of the session %s failed", self.session_id)
 
     def agent_ended(self) -> None:
-        """Settle the open questions, and end the watchers. The prompt ends with its own request."""
+        """Settle the open questions, and end the watchers. A prompt ends by itself, because its
+        request ``session/prompt`` fails."""
         self.answers.refuse()
         self.options.ended()
 
     def _take_tool_call(self, request: types.RequestPermissionRequest) -> ToolCall:
         """Apply the tool call of a permission request; return it with all its updates."""
-        prompt_or_record = self._between_prompts if self.prompt is None else self.prompt
+        # A prompt that is done also takes a late one: its record has the call's earlier updates.
+        prompt_or_record = self._before_prompts if self.prompt is None else self.prompt
         return prompt_or_record.take_tool_call(request.tool_call)
 
 
 Settings: TypeAlias = "tuple[types.SessionConfigOption, ...]"
-"""All options of a session, in the agent's order."""
+"""All options of a session, as the agent sends them (not as `Setting`), in its order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +177,8 @@ class ConfigOptions:
         return next((option for option in self._all if option.id == config_id), None)
 
     def find(self, category: str) -> types.SessionConfigOption | None:
-        """Return the option of a category, else one without a category whose id it is, or None."""
+        """Return the option of ``category``; else one without a category that has this word as its
+        id; else None."""
         for option in self._all:
             if option.category == category:
                 return option
@@ -262,7 +266,7 @@ class ConfigOptions:
 
 
 class Setting:
-    """A setting that the agent has as a config option or as legacy modes; false if it has none."""
+    """A setting: a config option or the legacy modes. As a bool: whether the agent has it."""
 
     def __init__(self, options: ConfigOptions, category: str) -> None:
         self._options = options
@@ -395,9 +399,9 @@ class WantedSession:
 async def open_session(
     process: AgentProcess, wanted: WantedSession, slots: asyncio.Semaphore
 ) -> tuple[AgentSession, Opened]:
-    """Open a session; each request to the agent takes one of ``slots``, a pause does not. Raises
-    SessionBusy, MethodNotOffered, MisuseError, TransportError, and the errors of
-    `AgentProcess.ask`."""
+    """Open a session. ``slots`` limits how many sessions the runtime opens at a time: each request
+    holds a slot, a pause does not. Raises SessionBusy, MethodNotOffered, MisuseError,
+    TransportError, and the errors of `AgentProcess.ask`."""
     features = process.features
     if wanted.directories and not features.additional_directories:
         raise MethodNotOffered(process.agent, "additional directories")
@@ -420,13 +424,13 @@ async def open_session(
                 fork = await _open_new(process, wanted, fork_of=wanted.session_id)
             return fork, Opened("fork", str(busy))
         except CodexAcpError as error:
-            is_gone = isinstance(error, MethodNotOffered) or (
+            is_unavailable = isinstance(error, MethodNotOffered) or (  # the agent opens none again
                 isinstance(error, ErrorReply) and error.code in _GONE
             )
-            if not wanted.or_new or not is_gone:
+            if not wanted.or_new or not is_unavailable:
                 raise
             reason = str(error)
-            text = "the session %s of %s could not be opened again, a new one is: %s"
+            text = "the session %s of %s could not be opened again, so a new one is opened: %s"
             logger.warning(text, wanted.session_id, process.agent, reason)
     async with slots:
         return await _open_new(process, wanted), Opened("new", reason)
@@ -464,7 +468,7 @@ async def _reopen(
     if process.is_open(session_id):
         raise MisuseError(f"the session {session_id} is open already")
     session = AgentSession(process, wanted, session_id, replaying=True)
-    process.open(session_id, session)
+    process.add_session(session_id, session)
     fields = {"session_id": session_id, **_common_fields(wanted)}
 
     async def ask() -> None:
@@ -478,7 +482,7 @@ async def _reopen(
     try:
         await ask_to_open(process, f"session/{how}", ask(), session_id)
     except BaseException:
-        process.close(session_id, session)
+        process.remove_session(session_id, session)
         await session.answers.aclose()  # the agent may have started terminals meanwhile
         raise
     return session
@@ -495,7 +499,7 @@ async def _open_new(
             return await ask_to_open(process, "session/fork", process.client.fork(fork_of, request))
         return await ask_to_open(process, "session/new", process.client.session_new(request))
 
-    with process.opening():
+    with process.opening():  # keeps updates that arrive before the answer, which names the session
         try:
             response = await ask()
         except AuthenticationRequired:
@@ -510,7 +514,7 @@ async def _open_new(
             raise InvalidPayload("the answer that opens a session", (problem,))
         session = AgentSession(process, wanted, response.session_id, replaying=False)
         _set_open(session, response)
-        process.open(response.session_id, session)
+        process.add_session(response.session_id, session)
     return session
 
 
@@ -554,7 +558,8 @@ async def ask_to_open(
 
     async def run() -> T:
         nonlocal request_id
-        request_id = process.client.next_request_id  # `call` sends its request without an await
+        # `call` sends its request before it awaits anything: no other request gets this id.
+        request_id = process.client.next_request_id
         return await call
 
     opening = asyncio.get_running_loop().create_task(run(), name=method)
@@ -562,7 +567,7 @@ async def ask_to_open(
         return await process.ask(method, shielded(opening))
     except (AnswerTimeout, asyncio.CancelledError):
         if request_id is None or not process.features.close_session:
-            opening.cancel()
+            opening.cancel()  # also sends ``$/cancel_request``; nobody waits for a late session
             raise
         if not opening.done():
             params = encode_json({"requestId": request_id})

@@ -208,7 +208,7 @@ class Session:
         await process.cut()  # before the questions are settled, so that no answer is sent
         state.options.ended()
         await state.answers.aclose()
-        process.close(self.session_id, state)
+        process.remove_session(self.session_id, state)
         await process.aclose()
         await self._on_closed(self)
 
@@ -264,7 +264,7 @@ class Session:
         if prompt is not None:
             prompt.abandon(SessionClosed(f"the session {self.session_id} was closed"))
         await state.answers.aclose()
-        process.close(self.session_id, state)
+        process.remove_session(self.session_id, state)
         if not process.spec.shared:
             await process.aclose()
         await self._on_closed(self)

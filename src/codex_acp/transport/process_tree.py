@@ -225,7 +225,7 @@ class ProcessTree:
         """Start time of the root, in clock ticks since boot; 0 if unknown."""
         self._root_collected = False
         self._known: dict[int, ProcessInfo] = {}
-        self.unsure: bool = False
+        self.saw_starting_process: bool = False
         """Whether the last `refresh` found a starting process, whose mark cannot be read yet."""
         add_root(root)
 
@@ -251,12 +251,12 @@ class ProcessTree:
         for info in table.values():
             children.setdefault(info.parent, []).append(info.pid)
         _add_descendants(members, children)
-        self.unsure, orphans = False, list[int]()
+        self.saw_starting_process, orphans = False, list[int]()
         for info in table.values():
             if info.pid in members or info.dead or info.ticks < self._start_ticks:
                 continue  # a known or ended process, or one older than the root
             marked = self._mark is not None and has_mark(info.pid, self._mark)
-            self.unsure |= marked is None and info.parent != _KERNEL_THREADS
+            self.saw_starting_process |= marked is None and info.parent != _KERNEL_THREADS
             if marked or self._is_left_to_last_tree(info):
                 orphans.append(info.pid)
         if orphans:
@@ -272,7 +272,7 @@ class ProcessTree:
             return False
         return f"{SPARED_VARIABLE}=".encode() not in (_environment(info.pid) or b"")
 
-    def collect(self) -> None:
+    def reap(self) -> None:
         """Reap the tree's ended orphans that this process has adopted."""
         if _reaper is not None:
             infos = [read_process(pid) for pid in self._known if pid != self._root]

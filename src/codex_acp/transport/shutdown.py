@@ -24,8 +24,8 @@ TERMINATE_SECONDS: Final = 0.1
 """Seconds for a clean-up after SIGTERM: a person who closes an editor would notice more."""
 
 KILL_SECONDS: Final = 1.0
-"""Most seconds of the third step, which normally takes some milliseconds: on an overloaded machine,
-the kernel needs longer to end a process."""
+"""Time limit of the third step in seconds. The step normally takes some milliseconds, but on an
+overloaded machine the kernel needs longer to end a process."""
 
 LOOK_SECONDS: Final = 0.04
 """Seconds between two reads of the process table, which find descendants before their parents end.
@@ -54,7 +54,7 @@ async def shut_down(
         if not exited.done():
             tree.refresh()
     if exited.done() and nothing_lives(tree):
-        tree.collect()
+        tree.reap()
     else:
         await terminate(tree, exited, TERMINATE_SECONDS)
 
@@ -74,7 +74,7 @@ async def terminate(tree: ProcessTree, exited: Future[None], seconds: float) -> 
             if await _all_ended(tree, exited, POLL_SECONDS):
                 return
     finally:
-        tree.collect()
+        tree.reap()
 
 
 def kill_now(tree: ProcessTree) -> None:
@@ -84,7 +84,7 @@ def kill_now(tree: ProcessTree) -> None:
             break
         tree.signal(signal.SIGKILL)
         time.sleep(KILL_ROUND_SECONDS)
-    tree.collect()
+    tree.reap()
 
 
 async def _all_ended(tree: ProcessTree, exited: Future[None], seconds: float) -> bool:
@@ -103,6 +103,6 @@ def nothing_lives(tree: ProcessTree) -> bool:
     the first read, only the second finds its orphans."""
     for _ in range(2):
         tree.refresh()
-        if tree.unsure or tree.living():
+        if tree.saw_starting_process or tree.living():
             return False
     return True

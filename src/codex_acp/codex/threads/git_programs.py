@@ -11,7 +11,7 @@ The second half parses configurations and indexes as git does (config.c and read
 to 2.51), and raises ValueError where git refuses to read. The key after the last dot decides
 whether an entry names a program, in any section: entries of later versions of git are found, too.
 Left out are sections whose programs git runs only for a person (``difftool``), aliases that no
-other program runs, and hooks, which Codex switches off itself.
+found program uses, and hooks, which Codex switches off itself.
 Source: git-config(1), gitattributes(5), gitremote-helpers(7), gitformat-index(5),
 gitrepository-layout(5), setup.c of git.
 """
@@ -65,7 +65,8 @@ _HEAD: Final = re.compile(rb"ref:[ \t\n\r]*refs/|[0-9a-f]{40}")
 """Begin of a ``HEAD`` that git accepts: a branch or a commit."""
 
 Entries: TypeAlias = "list[tuple[str, str | None]]"
-"""Names, ``section.sub section.key``, with their values; None for a key without a value."""
+"""Pairs of name and value; the value is None for a key without one. A name is ``section.key``, or
+``section.sub.key``, whose middle part may have blanks and dots."""
 
 Stamp: TypeAlias = "tuple[int, ...] | None"
 """State of a file in the file system; None for a missing file."""
@@ -143,13 +144,13 @@ class _Reader:
             self._note_unreadable(directory, "where it leads cannot be found out")
         seen: set[tuple[str, str]] = set()
         while self._unread:
-            repository = git_dir, tree = self._unread.pop()
-            if repository in seen:
+            git_dir, tree = self._unread.pop()
+            if (git_dir, tree) in seen:
                 continue
             if len(seen) == MAX_REPOSITORIES:
                 self._note_unreadable(git_dir, "it is one of too many sub-modules")
                 break
-            seen.add(repository)
+            seen.add((git_dir, tree))
             self._read_repository(git_dir, tree)
         programs = tuple(dict.fromkeys(self._found))
         return Look(directory, real, programs, tuple(self._stamps.items()))
@@ -160,7 +161,7 @@ class _Reader:
     # Repositories.
 
     def _find_repositories(self, path: str) -> None:
-        """Note each repository that git may find around the directory, the nearest first."""
+        """Note each repository that git may find in the directory or above, the nearest first."""
         while True:
             git_dirs = [self._git_dir_of(path)]
             # Git takes ``path`` for a bare repository if its ``.git`` is no repository.
@@ -193,7 +194,7 @@ class _Reader:
         path = os.path.join(git_dir, "HEAD")
         head = self._read(path, 255, cut=True)  # git reads no more
         if head is None or not _HEAD.match(head) or os.path.islink(path):
-            return False  # git does not read the file behind a linked HEAD, only the link's target
+            return False  # of a linked HEAD, git reads the path in the link, and not the file there
         common = self._common_dir(git_dir)
         needed = (os.path.join(common, name) for name in ("objects", "refs"))
         return all(self._place(each) and os.access(each, os.X_OK) for each in needed)
@@ -280,7 +281,7 @@ class _Reader:
 
     def _place(self, path: str) -> str | None:
         """Return where a path leads; None if nothing is there, or if it is noted as unreadable."""
-        if len(self._stamps) > MAX_FILES:
+        if len(self._stamps) > MAX_FILES:  # noted already
             return None
         self._stamps[path] = stamp = _stamp(path)
         if len(self._stamps) > MAX_FILES:
@@ -302,7 +303,7 @@ class _Reader:
 
     def _read(self, path: str, limit: int, *, cut: bool = False) -> bytes | None:
         """Return the bytes of a file; None if it is missing, or (noted as) unreadable. A file with
-        more than ``limit`` bytes is unreadable; with ``cut``, return its first ``limit`` bytes instead."""
+        more than ``limit`` bytes is unreadable; with ``cut``, return so many bytes instead."""
         place = self._place(path)
         if place is None:
             return None
@@ -329,10 +330,11 @@ class _Reader:
 
 # Configurations and indexes, as git reads them.
 
-# `++` and `*+` never step back, so that a hostile file takes no longer.
+# `++` and `*+` never step back, so that a hostile file takes no more time than others.
 _BLANK: Final = re.compile(r"(?:[ \t\n\r]++|[#;][^\n]*+)*+")
 """Blanks and comments."""
 _SECTION: Final = re.compile(r'\[(?!\])([A-Za-z0-9.-]*)(?:[ \t\r]+"((?:[^"\\\n]|\\[^\n])*)")?\]')
+"""``[section]``, ``[section.sub]`` or ``[section "sub"]``; group 2 is the text in quotes."""
 _KEY: Final = re.compile(r"([A-Za-z][A-Za-z0-9-]*)[ \t]*")
 _PIECE: Final = re.compile(r'[^\\"\n;#]+|\\(?:\n|\Z|[tbn"\\])|["\n;#]')
 """A piece of a value: plain text, an escape, or a sign with a meaning."""
@@ -359,7 +361,7 @@ _LFS: Final = re.compile(
 """Values that ``git lfs install`` writes, in all of its versions."""
 
 _NETWORK: Final = re.compile(r"(?:https?|ssh|git|git\+ssh|ssh\+git|ftps?)://|[^/:]+:(?!:|//)")
-"""URLs of other machines from which git fetches without a helper."""
+"""URLs of other machines, also ``host:path``, from which git fetches without a helper."""
 _HELPER: Final = re.compile(r"[A-Za-z0-9.+-]*::|(?!file://)[A-Za-z0-9.+-]+://")
 """URLs for which git runs ``git-remote-NAME``, unless `_NETWORK` matches."""
 
@@ -446,15 +448,17 @@ def programs(files: Iterable[tuple[str, Entries]]) -> list[GitProgram]:
             if value and _is_program(section, sub, key, value):
                 named.append(GitProgram(file, name, value))
             if value and section == "alias":
-                aliases.append((sub.lower() or key, GitProgram(file, name, value)))
+                word = sub.lower() or key  # ``alias.WORD.command`` or ``alias.WORD``
+                aliases.append((word, GitProgram(file, name, value)))
             if value and section == "remote" and key == "url":
                 urls.setdefault(sub, []).append(value)
             is_promisor = section == "remote" and sub and key in ("promisor", "partialclonefilter")
-            if is_promisor or name == "extensions.partialclone":
-                partial_clones[sub or value or ""] = (file, name)
-    named += [
-        alias for word, alias in aliases if word == "lfs"
-    ]  # `_LFS` counts as safe, and runs it
+            if is_promisor:
+                partial_clones[sub] = (file, name)
+            elif name == "extensions.partialclone":
+                partial_clones[value or ""] = (file, name)
+    # Values that `_LFS` matches are left out above, but run this alias.
+    named += [alias for word, alias in aliases if word == "lfs"]
     for each in named:  # the loop also visits the aliases that it adds: an alias may use another
         words = _WORD.findall(each.value.lower())
         named += [alias for word, alias in aliases if word in words and alias not in named]
@@ -474,7 +478,7 @@ def _is_program(section: str, sub: str, key: str, value: str) -> bool:
         return key in ("insteadof", "pushinsteadof") and not _NETWORK.match(sub)
     if name in _ALLOWS_HELPERS:
         return value != "never"
-    if name == "core.fsmonitor":  # only here a boolean is no program called `yes`
+    if name == "core.fsmonitor":  # may be a boolean; elsewhere `yes` is the name of a program
         return not _BOOLEAN.match(value)
     if _SECTION_FOR_PERSONS.match(section):
         return False
@@ -500,13 +504,13 @@ def submodules(index: bytes, hash_bytes: int) -> Iterator[tuple[str, bool]]:
     """Yield the paths of sub-modules (False), and of directories that the index leaves out (True).
 
     If a left-out directory exists, git reads its files and sub-modules from objects. Raises
-    ValueError for data that is no index, or that git could read differently: git takes the length
-    of a name from the flags, and the places of entries from a table.
+    ValueError for data that is no index, or whose flags or table contradict the entries: git takes
+    the length of a name from the flags, and the places of entries from the table.
     """
     for mode, name in _entries(index, hash_bytes):
         kind = mode & _KIND_BITS
         if kind in (_GITLINK, _DIRECTORY):
-            if not name:  # the name is in the shared index, with an entry of any kind
+            if not name:  # replaces an entry of the shared index, which has the name
                 raise ValueError("it is split, and changes a sub-module")
             yield name.decode("utf-8", "surrogateescape"), kind == _DIRECTORY
 
@@ -524,20 +528,22 @@ def _entries(index: bytes, hash_bytes: int) -> Iterator[tuple[int, bytes]]:
             raise ValueError(_NO_INDEX)
         for number in range(entries):
             begin = at + head.size
+            # (0, 0): the entry is cut off, and the search for its name fails below.
             mode, flags = head.unpack_from(index, at) if begin <= len(index) else (0, 0)
             if flags & _MORE_FLAGS and version > 2:
                 begin += 2
             prefix = b""
             if version == 4:  # a name shares a prefix with the name before it
                 cut, begin = _offset(index, begin)
+                # The first name of a block shares nothing: git may begin to read there.
                 if cut > len(name) or (number == 0 and cut < len(name)):
                     raise ValueError(_NO_INDEX)
                 prefix = name[: len(name) - cut]
             end = index.find(b"\0", begin)
             name = prefix + index[begin:end]
             length = min(len(name), _NAME_LENGTH_BITS)
-            expected = length | (flags & _MORE_FLAGS if version > 2 else 0)
-            if end < 0 or expected != flags & (_NAME_LENGTH_BITS | _MORE_FLAGS):
+            is_wrong = flags & _NAME_LENGTH_BITS != length
+            if end < 0 or is_wrong or (version == 2 and flags & _MORE_FLAGS):
                 raise ValueError(_NO_INDEX)
             yield mode, name
             # Before version 4, NULs fill each entry up to a multiple of eight bytes.
