@@ -114,7 +114,7 @@ async def test_2_6_files_allowed_for_the_session_may_be_deleted_and_that_is_said
     session = await bench.new_session()
     prompt = bench.prompt(session, DELETED)
     (await bench.asks.next_permission()).choose(
-        "allow_always", "for this session: any change to these files, their deletion too"
+        "allow_always", "for this session: any change at these paths, their deletion too"
     )
     assert await prompt.end() == "end_turn"
     assert not bench.path("deleted.txt").exists()

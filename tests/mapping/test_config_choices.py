@@ -240,6 +240,11 @@ def access(kind: str, *, profile: str | None = None, **changes: Any) -> Access:
     [
         (access("dangerFullAccess"), access("workspaceWrite")),
         (access("later"), access("workspaceWrite")),
+        (access("dangerFullAccess"), access("externalSandbox", networkAccess="restricted")),
+        (
+            access("externalSandbox", networkAccess="enabled"),
+            access("externalSandbox", networkAccess="restricted"),
+        ),
         (access("workspaceWrite"), access("readOnly", networkAccess=True)),
         (access("readOnly", networkAccess=True), access("readOnly")),
         (access("workspaceWrite", networkAccess=True), access("workspaceWrite")),

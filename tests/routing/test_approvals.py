@@ -453,7 +453,7 @@ def test_3_4_the_first_option_that_rejects_is_the_plain_one() -> None:
     [
         (tool_approval(meta={"persist": "session"}), [mcp_item()], "every call of notes/write"),
         (command(), [], "this same command in this directory"),
-        (file_change(), [file_item()], "any change to these files, their deletion too"),
+        (file_change(), [file_item()], "any change at these paths, their deletion too"),
         (permissions(), [], "these permissions, for every command and edit until the session ends"),
         (command(networkApprovalContext={"host": "h", "protocol": "http"}), [], "connections to h"),
     ],

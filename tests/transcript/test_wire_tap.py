@@ -240,6 +240,22 @@ def test_5_2_a_secret_in_output_that_is_no_whole_text_is_not_recorded() -> None:
     assert b"9Pw" not in said
 
 
+def test_an_output_that_is_replaced_continues_no_piece_of_the_old_one() -> None:
+    wire = Wire()
+    cut = output("", 2)
+    cut["params"]["update"]["data"] = b64encode(b"\xc3").decode()
+    wire.say("client", "sent", cut)
+    whole = output("", 2)
+    whole["params"]["update"] = {
+        "sessionUpdate": "terminal_update",
+        "terminalId": cut["params"]["update"]["terminalId"],
+        "output": {"data": b64encode(b"new output").decode()},
+    }
+    line = json.loads(wire.say("client", "sent", whole))
+    said = line["message"]["params"]["update"]["output"]["data"]
+    assert b64decode(said) == b"new output"
+
+
 @pytest.mark.attack(by="model")
 @pytest.mark.parametrize("at", range(1, 20))
 def test_5_2_a_secret_with_an_accent_is_found_wherever_its_output_is_cut(at: int) -> None:

@@ -156,8 +156,8 @@ class BuiltInCommands:
             params = models.ThreadGoalSetParams(thread_id=thread_id, status="active", origin="user")
             if arguments != "resume":
                 params.objective = arguments
-            shared = self._access.turn_has_prompts
-            return await _pursue_goal(self._codex(), thread_id, params, shared)
+            has_prompts = self._access.turn_has_prompts
+            return await _pursue_goal(self._codex(), thread_id, params, has_prompts)
 
         without_turns = {"": show, "clear": clear, "pause": pause}
         run = without_turns.get(arguments, work)

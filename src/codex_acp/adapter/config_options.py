@@ -196,11 +196,24 @@ class ConfigSession(NotificationSink):
         if earlier._catalogues.codex is self._catalogues.codex:
             self.late_change = earlier.late_change
             for thread_id, access in earlier.kept_access.items():
-                self._keep_access(thread_id, access)
+                self.keep_access(thread_id, access)
 
-    def _keep_access(self, thread_id: str, access: Access) -> None:
-        self.kept_access[thread_id] = access
-        self._catalogues.codex.subscribe(thread_id, self, _OF_SUB_AGENTS)
+    def keep_access(self, thread_id: str, access: Access) -> Access:
+        """Note that a sub-agent keeps an access that Codex did not change; while it is wider than
+        the session's, the sub-agent's turns are interrupted. Return the access that it has: this
+        one, or that of an earlier change, which Codex refused, too."""
+        if thread_id not in self.kept_access:
+            self.kept_access[thread_id] = access
+            self.codex.subscribe(thread_id, self, _OF_SUB_AGENTS)
+        return self.kept_access[thread_id]
+
+    def _forget_access(self, thread_id: str) -> None:
+        if self.kept_access.pop(thread_id, None) is not None:
+            self.codex.unsubscribe(thread_id, self)
+
+    @property
+    def codex(self) -> AppServerConnection:
+        return self._catalogues.codex
 
     def unsubscribe(self) -> None:
         """Unsubscribe from the thread and the directory."""
@@ -263,11 +276,10 @@ class ConfigSession(NotificationSink):
             by_mode = "collaborationMode" in patch and before.effort is None
             self._preset_effort = by_mode and self.settings.effort is not None
 
-    async def change_sub_agents(self, earlier: Access, threads: list[str]) -> dict[str, str]:
+    async def change_sub_agents(self, threads: list[str]) -> dict[str, str]:
         """Give the loaded sub-agents the session's access; return each that Codex refused to
-        change, with the reason: Codex changes no sub-agents that its newer tools start. These keep
-        the ``earlier`` access, or an even earlier one; while that is wider than the session's,
-        their turns are interrupted. Never raises."""
+        change, with the reason: Codex changes no sub-agents that its newer tools start. Never
+        raises."""
         patch = access_patch(self.settings.access)
         codex, refused = self._catalogues.codex, dict[str, str]()
         if threads:
@@ -281,11 +293,9 @@ class ConfigSession(NotificationSink):
             except RpcError as error:
                 logger.info("session %s: sub-agent %s: %s", self.id, thread_id, error.message)
                 refused[thread_id] = error.message
-        if codex.closed:
-            return {}
-        for thread_id in refused.keys() - self.kept_access.keys():
-            self._keep_access(thread_id, earlier)
-        return refused
+            else:
+                self._forget_access(thread_id)
+        return {} if codex.closed else refused
 
     def _interrupt_wider(self, params: JsonValue) -> None:
         """Interrupt a turn that begins in a sub-agent with a wider access than the session's."""
@@ -326,9 +336,7 @@ class ConfigSession(NotificationSink):
             self._interrupt_wider(params)
             return
         if method == THREAD_CLOSED:  # Codex loads the sub-agent again with the session's access
-            thread_id = text_at(params, "threadId") or ""
-            self.kept_access.pop(thread_id, None)
-            self._catalogues.codex.unsubscribe(thread_id, self)
+            self._forget_access(text_at(params, "threadId") or "")
             return
         settings = settings_of_update(params)
         if settings is None:
@@ -599,15 +607,15 @@ class Config:
         """Give sub-agents the access of the session; tell the person which of them keep theirs: the
         ``earlier`` one, or that of a change before, which Codex refused, too. A thread that is not
         loaded gets the access when Codex loads it."""
-        refused = await session.change_sub_agents(earlier, threads)
-        if self._sessions.get(session.id) is not session:
+        codex = session.codex
+        refused = await session.change_sub_agents(threads)
+        current = self._sessions.get(session.id)  # the session may have been opened again
+        if current is None or current.codex is not codex:
             return
         keeping: dict[tuple[str, bool], list[str]] = {}
         for thread_id in refused:
-            kept = session.kept_access.get(thread_id)
-            if kept is None:  # Codex has closed the thread
-                continue
-            key = access_words(kept), is_wider(kept, session.settings.access)
+            kept = current.keep_access(thread_id, earlier)
+            key = access_words(kept), is_wider(kept, current.settings.access)
             keeping.setdefault(key, []).append(thread_id)
         for (access, wider), kept_by in keeping.items():
             reasons = "; ".join(dict.fromkeys(refused[each] for each in kept_by))

@@ -292,14 +292,18 @@ def is_wider(one: Access, other: Access) -> bool:
     profiles = {one.profile or ":", other.profile or ":"}
     if len(profiles) == 2 and not all(each.startswith(":") for each in profiles):
         return True
-    width = {"readOnly": 0, "workspaceWrite": 1}
-    mine, its = (width.get(text_of(each.sandbox, "type") or "", 2) for each in (one, other))
+    width = {"readOnly": 0, "workspaceWrite": 1, "externalSandbox": 2}
+    mine, its = (width.get(text_of(each.sandbox, "type") or "", 3) for each in (one, other))
     if mine != its:
         return mine > its
-    allows, forbids = ("networkAccess",), ("excludeTmpdirEnvVar", "excludeSlashTmp")
+    # A text for an external sandbox.
+    network, its_network = (
+        each.sandbox.get("networkAccess") in (True, "enabled") for each in (one, other)
+    )
+    forbids = ("excludeTmpdirEnvVar", "excludeSlashTmp")
     roots = list_at(other.sandbox, "writableRoots")
     return (
-        any(one.sandbox.get(name) and not other.sandbox.get(name) for name in allows)
+        (network and not its_network)
         or any(other.sandbox.get(name) and not one.sandbox.get(name) for name in forbids)
         or any(root not in roots for root in list_at(one.sandbox, "writableRoots"))
         or (one.reviewer != "user" and other.reviewer == "user")

@@ -134,7 +134,7 @@ def _reach(approval: classes.ApprovalRequest) -> str:
         case classes.CommandApproval() | classes.LegacyCommandApproval():
             return "this same command in this directory"
         case classes.FileChangeApproval() | classes.LegacyPatchApproval():
-            return "any change to these files, their deletion too"
+            return "any change at these paths, their deletion too"
         case classes.PermissionsApproval():
             return "these permissions, for every command and edit until the session ends"
         case _:

@@ -167,7 +167,7 @@ DISCRIMINATORS: Final[DiscriminatorRows] = {
     "FILE_CHANGE_DECISIONS": {
         "accept": SentDecision(approval=(grants.Once,), why="It allows these changes."),
         "acceptForSession": SentDecision(
-            approval=(grants.Session,), why="It allows any change to these files in this session."
+            approval=(grants.Session,), why="It allows any change at these paths in this session."
         ),
         "decline": SentDecision(decline=("refusal",), why="No file changes and the turn goes on."),
         "cancel": SentDecision(

@@ -142,6 +142,9 @@ class Pieces:
             kind = update.get("sessionUpdate") if path[0] == "content" else "terminal"
             text_id = f"{kind} {params.get('sessionId')} {value_at(update, *id_path)}"
             if in_base64 := id_path == ("terminalId",):
+                if path[0] == "output":  # it replaces the output: it continues no piece
+                    self._decoders.pop(text_id, None)
+                    self._ends.pop(text_id, None)
                 text = self._decode(text_id, piece)
             if text is not None:
                 text = self._redact(text_id, text)

@@ -259,7 +259,7 @@ def read_record(path: str | Path) -> list[Step]:
                 steps.append(step)
         except (ValueError, TypeError, AttributeError, RecursionError) as error:
             why = "it is too deep" if isinstance(error, RecursionError) else str(error)
-            by = f" (recorded by version {version[:40]})" if version else ""
+            by = f" (recorded by version {version[:40]!r})" if version else ""
             raise UnreadableRecord(f"{path}, line {number}{by}: {why}") from None
     return steps
 

@@ -85,6 +85,11 @@ class _Connection:
             self._held.hand_over(self._intake)
         return self._intake
 
+    @property
+    def items(self) -> Items | None:
+        """The items of the intake; None until `intake` is used."""
+        return None if self._intake is None else self._intake.items
+
     async def _handle(self, request: ServerRequest) -> WireModel:
         """Answer a request that arrives before the intake is made."""
         return await self.intake.handle(request)
@@ -423,21 +428,24 @@ class Sessions:
             return None
         machine, items = session.driver.machine, opened.connection.intake.items
         number = None if machine.run is None else machine.run.number
+        turn = items.running_turn(session_id)
         below = set(items.running_sub_agents_of(session_id))
 
         def still_runs() -> bool:
-            run = machine.run
-            return (run is not None and run.number == number) or not below.isdisjoint(
-                items.running_sub_agents_of(session_id)
+            # The machine of a session that was opened again hears nothing more.
+            run = machine.run if self._open.get(session_id) is opened else None
+            return (
+                (run is not None and run.number == number)
+                or items.is_running(session_id, turn)
+                or not below.isdisjoint(items.running_sub_agents_of(session_id))
             )
 
         return still_runs
 
     def items_of(self, session_id: str) -> Items | None:
-        """Return the items, turns and sub-agents of a session's connection; None if no turn has run
-        in the session: nothing is loaded to find that out."""
-        opened = self._open[session_id]
-        return None if opened.session is None else opened.connection.intake.items
+        """Return the items, turns and sub-agents of a session's connection; None until a turn has
+        run on the connection: nothing is loaded to find that out."""
+        return self._open[session_id].connection.items
 
     def refuse_sub_agent(self, session_id: str) -> None:
         """Raise RpcError -32602 for a thread that Codex started as a sub-agent's: no client may use

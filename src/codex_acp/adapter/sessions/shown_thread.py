@@ -188,14 +188,12 @@ class ShownThread:
                 self._host.turn_end_unreadable(params, event.problem)
             return
         if method in _SHOWING_FILES:
-            if self.state.elsewhere:
-                wanted = wanted_looks(event.params, roots=())
-                self._show_edit(event, params, dict.fromkeys(wanted, LOOK_ELSEWHERE))
-                return
-            if wanted := wanted_looks(event.params, self.state.roots):
+            elsewhere = self.state.elsewhere
+            wanted = wanted_looks(event.params, () if elsewhere else self.state.roots)
+            if wanted and not elsewhere:
                 self._steps.read(wanted, lambda looks: self._show_edit(event, params, looks))
                 return
-            self.state.looks = {}
+            self.state.looks = dict.fromkeys(wanted, LOOK_ELSEWHERE)
         try:
             self.state.now = monotonic()
             self._host.send_events(handler(self.state, event.params))
