@@ -14,6 +14,7 @@ from codex_acp.adapter.sessions.opening_errors import busy_elsewhere, unknown_se
 from codex_acp.cli.screen import (
     DETAIL_LIMIT,
     LOOK_AT_ITS_LOG,
+    MESSAGE_LIMIT,
     MOST_VALUES,
     JsonOutput,
     describe_error,
@@ -64,7 +65,7 @@ def test_what_the_data_says_again_is_not_said_again(
     ("message", "data"),
     [
         (" ".join(map(str, range(MOST_VALUES + 1))), list(range(MOST_VALUES + 1))),
-        ("a, then " + "b" * DETAIL_LIMIT, ["a", "b" * DETAIL_LIMIT]),
+        ("a, then " + "b" * MESSAGE_LIMIT, ["a", "b" * MESSAGE_LIMIT]),
     ],
 )
 def test_only_few_values_are_looked_for_in_a_short_message(message: str, data: Any) -> None:

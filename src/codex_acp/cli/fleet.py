@@ -75,7 +75,7 @@ def run_or_show(options: Namespace) -> int:
     except (MisuseError, ValueError) as error:
         return print_error("fleet", visible(str(error)))
     out = open_output(sys.stdout)
-    screen = TextOutput(out, sys.stderr, guarded=asks)
+    screen = TextOutput(out, sys.stderr, beside_questions=asks)
     start_logging(level, screen.write_log)
     try:
         with redirect_stdout(sys.stderr):  # Ray prints to stdout

@@ -277,7 +277,11 @@ def run(parsed: Namespace) -> int:
     asks = not options.json and is_terminal(sys.stdin) and is_terminal(sys.stderr)
     out, err = open_output(sys.stdout), open_output(sys.stderr)
     screen = TextOutput(
-        out, err, guarded=asks and not is_file(out), verbose=options.verbose, live=not options.json
+        out,
+        err,
+        beside_questions=asks and not is_file(out),
+        verbose=options.verbose,
+        live=not options.json,
     )
     start_logging(level, screen.write_log)
     questions = Questions(screen, LineReader(), spec.name) if asks else None

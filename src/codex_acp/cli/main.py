@@ -72,7 +72,7 @@ def _flush(code: int) -> int:
         _drop_output()
         return code or OUTPUT_LOST
     except OSError as error:
-        if screen is not None and screen.lost:  # the command has reported the loss
+        if screen is not None and screen.output_failed:  # the command has reported the loss
             _drop_output()
             return code
         loss_code = _report_loss(error)  # reported even if the command has failed

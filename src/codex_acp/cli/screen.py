@@ -1,8 +1,8 @@
 """Show the updates of a prompt to a person: the agent's text on stdout, all else on stderr.
 
 Owns the layout, and holds output back while a question is open. In the agent's texts, control
-characters and the mark of questions are shown as codes. Must not know where updates come from, nor
-how questions are decided.
+characters and the bar that marks a question are shown as codes. Must not know where updates come
+from, nor how questions are decided.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 SHOWN_SECONDS: Final = 0.1
 """Time for the reader of a pipe, such as ``tee``, to show what was read."""
 MAX_POLLS: Final = 200
-"""Most checks, `SHOWN_SECONDS` / 10 apart, whether the reader has read everything."""
+"""How often at most `until_seen` checks, each `SHOWN_SECONDS` / 10, whether all was read."""
 
 
 def open_output(stream: TextIO | None) -> TextIO:
@@ -58,7 +58,8 @@ def open_output(stream: TextIO | None) -> TextIO:
             flags = fcntl.fcntl(stream.fileno(), fcntl.F_GETFL)
         except (AttributeError, OSError, ValueError):  # no file at all, as in tests
             return stream
-        if flags & os.O_ACCMODE != os.O_RDONLY:  # read-only: opened by `open_missing_streams`
+        # `cli.process` opens a stream read-only that was missing at the start.
+        if flags & os.O_ACCMODE != os.O_RDONLY:
             return stream
     return open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123
 
@@ -70,7 +71,7 @@ def is_terminal(stream: TextIO | None) -> bool:
 
 
 def is_file(stream: TextIO) -> bool:
-    """Return whether ``stream`` writes to a file, which no screen shows beside the questions."""
+    """Return whether ``stream`` writes to a file: its text is not on the questions' screen."""
     return stat.S_ISREG(_mode(stream))
 
 
@@ -95,8 +96,8 @@ def _mode(stream: TextIO) -> int:
 
 # Writing, which never blocks an event loop.
 
-lost: bool = False
-"""Whether output could not be written, which the command has reported."""
+output_failed: bool = False
+"""Whether output could not be written; the command has then reported that."""
 
 _unwritten: Final[deque[tuple[int, memoryview]]] = deque()
 """Descriptors of full pipes and terminals, each with the bytes that are still to be written."""
@@ -104,12 +105,12 @@ _unwritten_lock: Final = threading.Lock()
 
 
 def put(stream: TextIO, text: str) -> None:
-    """Write ``text``. A blocked event loop would handle no signal. So a part that
-    ``stream`` does not take at once is left to `write_rest`. Raises CodexAcpError, or
-    BrokenPipeError if the reader has left."""
+    """Write ``text``; leave what ``stream`` does not take at once to a later `write_rest`, because
+    a blocked event loop handles no signal. Raises CodexAcpError, or BrokenPipeError if the reader
+    has left."""
     encoding = stream.encoding or "utf-8"
     data = text.encode(encoding, "backslashreplace")
-    with _errors_reported():
+    with _dropping_on_error():
         stream.flush()
         try:
             descriptor = stream.fileno()
@@ -122,7 +123,7 @@ def put(stream: TextIO, text: str) -> None:
 
 
 def write_rest(*, wait: bool = False) -> bool:
-    """Write what is taken at once, or with ``wait`` all; return whether all is written."""
+    """Write what the streams take at once, or all if ``wait``; return whether all is written."""
     with _unwritten_lock:
         while _unwritten:
             descriptor, data = _unwritten[0]
@@ -139,7 +140,7 @@ def write_rest(*, wait: bool = False) -> bool:
 
 async def until_written() -> None:
     """Wait until all output is written. Raises as `put` does."""
-    with _errors_reported():
+    with _dropping_on_error():
         while not write_rest():  # noqa: ASYNC110 - a pipe raises no event
             await asyncio.sleep(SHOWN_SECONDS / 10)
 
@@ -162,7 +163,7 @@ def _may_wait() -> bool:
 
 
 @contextmanager
-def _errors_reported() -> Iterator[None]:
+def _dropping_on_error() -> Iterator[None]:
     """Drop the unwritten output and raise CodexAcpError if writing fails within the block."""
     try:
         yield
@@ -170,8 +171,8 @@ def _errors_reported() -> Iterator[None]:
         _unwritten.clear()
         raise
     except OSError as error:
-        global lost  # noqa: PLW0603 - `main` reads it when it flushes at the end
-        lost = True
+        global output_failed  # noqa: PLW0603 - `main` reads it when it flushes at the end
+        output_failed = True
         _unwritten.clear()
         msg = f"what is shown cannot be written: {error.strerror or error}"
         raise CodexAcpError(msg) from error
@@ -198,9 +199,13 @@ ENDED: Final[dict[str, tuple[str, Style]]] = {"completed": ("+", "green"), "fail
 class TextOutput:
     """Writes to ``out`` and ``err``; while a question is open, holds the output back.
 
-    ``guarded``: ``out`` may be seen beside the questions, so replace the questions' mark in the
-    agent's text. ``verbose``: show whole outputs, thoughts and raw input. ``live``: show a live
-    line, unless ``out`` is a pipe. ``markdown``: lay out the agent's text, if there is a live line.
+    ``beside_questions``: ``out`` may be seen beside the questions, so replace the questions' mark
+    in the agent's text. ``verbose``: show whole outputs, thoughts and raw input. ``live``: show a
+    live line (a terminal's last line, which says what runs), unless ``out`` is a pipe.
+    ``markdown``: lay out the agent's text, if there is a live line.
+
+    `say`, `note`, `list_entry` and `write_line` end the agent's message and write to ``err``;
+    `write_line` and `write_log` escape their text. `write_now` writes during a question, too.
     """
 
     def __init__(
@@ -208,14 +213,14 @@ class TextOutput:
         out: TextIO,
         err: TextIO,
         *,
-        guarded: bool = True,
+        beside_questions: bool = True,
         verbose: bool = False,
         live: bool = True,
         markdown: bool = False,
     ) -> None:
         self._out = out
         self._err = err
-        self._guarded = guarded
+        self._beside_questions = beside_questions
         self.verbose = verbose
         self.frame: Frame = Frame(err)
         self.no_question: asyncio.Event = asyncio.Event()
@@ -225,8 +230,10 @@ class TextOutput:
         """Number of open questions."""
         self._held: list[tuple[TextIO, str]] = []
         """Output that is held back."""
-        self._held_log = self._held_text = 0
-        """Characters in `_held` of the log, and of all output."""
+        self._held_log = 0
+        """Characters of the log that came during a question, also of records left out."""
+        self._held_text = 0
+        """Characters in `_held`."""
         self._log_left_out = 0
         """Number of records of the log that were left out, and not counted in a note yet."""
         self._lock = threading.RLock()  # the log may be written by another thread
@@ -244,9 +251,9 @@ class TextOutput:
         """Tool calls that ended after the cancel, by id; more updates of them may arrive."""
         self._message_id: str | None = None
         """Id of the agent's last message."""
-        self._in_text = False
+        self._message_is_open = False
         """Whether a message of the agent is being written."""
-        self._any_text = False
+        self._had_message = False
         """Whether a message of the agent was written: the next one begins after an empty line."""
         self._line_is_open = False
         """Whether the written text ends within a line."""
@@ -259,8 +266,8 @@ class TextOutput:
 
     @contextmanager
     def holding_back(self) -> Iterator[None]:
-        """Hold back output within the block, except of `write_now`; write the output afterwards."""
-        self._end_text()
+        """Hold back output, except that of `write_now`, within the block; write it afterwards."""
+        self._end_message()
         with self._lock:
             self._live.hide()
             self._questions += 1
@@ -323,7 +330,7 @@ class TextOutput:
             self.note(f"{visible(str(update.severity))}: {visible(update.title)}", "yellow")
 
     def note_cancel(self) -> None:
-        """Show no ended call before the prompt has ended, because more updates may arrive."""
+        """Note that the prompt was cancelled: calls that end now are shown when it has ended."""
         self._cancelling = True
 
     def note_rejected(self, call_id: str) -> None:
@@ -332,7 +339,7 @@ class TextOutput:
 
     def write_result(self, result: PromptResult) -> None:
         """Show what still runs, the changed files, and a stop reason that is not ``end_turn``."""
-        self._end_text()
+        self._end_message()
         running = list(self._running.values())
         for call in running[:MOST_RUNNING]:
             self.write_line(Line(f"{title_of(call)} (has not ended)", "> "))
@@ -350,7 +357,7 @@ class TextOutput:
             self.note(f"the agent stopped: {visible(result.stop_reason)}", "yellow")
 
     def write_error(self, sentence: str) -> None:
-        self._end_text()
+        self._end_message()
         shown = f"error: {visible(sentence, multiline=True)}"
         rows = [row for line in shown.split("\n") for row in rows_of(line, self._err)]
         rows[0] = self._styled("error:", "red") + rows[0].removeprefix("error:")
@@ -375,18 +382,19 @@ class TextOutput:
         """Write an agent's text, broken between words for a terminal."""
         mark = line.prefix.rstrip(" ")
         prefix = self._styled(mark, mark_style) + line.prefix[len(mark) :]
-        on_terminal = self._err.isatty()
-        for text in line.text.split("\n"):
-            shown = self.frame.without_mark(visible(text))
+        # Replace the mark before wrapping, because its code is wider.
+        rows = [self.frame.without_mark(visible(text)) for text in line.text.split("\n")]
+        further_prefix = prefix
+        if self._err.isatty():
             room = max(1, size_of(self._err).columns - len(line.prefix))
-            for row in wrapped(shown, room) if on_terminal else (shown,):
-                self.say(f"{prefix}{self._styled(row, line.style)}")
-                if on_terminal:
-                    prefix = " " * len(line.prefix)
+            rows = [row for text in rows for row in wrapped(text, room)]
+            further_prefix = " " * len(line.prefix)
+        for number, row in enumerate(rows):
+            self.say(f"{further_prefix if number else prefix}{self._styled(row, line.style)}")
 
     def say(self, text: str) -> None:
         """Write a line of this program to ``err``; ``text`` may have styles, and is not escaped."""
-        self._end_text()
+        self._end_message()
         self._write(self._err, f"{text}\n")
 
     def print(self, stream: TextIO, text: str) -> None:
@@ -395,7 +403,7 @@ class TextOutput:
 
     def write_log(self, text: str) -> None:
         """Write a record of the log, which may contain an agent's text."""
-        self._end_text()
+        self._end_message()
         with self._lock:
             if not self.no_question.is_set():
                 self._held_log += len(text)
@@ -411,10 +419,10 @@ class TextOutput:
         return f"[{number} records of the log are left out]\n" if number else ""
 
     async def until_seen(self) -> None:
-        """Wait until all output is written, and a limited time until the reader of ``out``, such as
-        ``tee``, has shown the text. The text must not appear within a question."""
+        """Wait until all output is written. Then give the reader of ``out``, such as ``tee``, a
+        limited time to show the text, which must not appear within a question."""
         await until_written()
-        if self._guarded and is_pipe(self._out):
+        if self._beside_questions and is_pipe(self._out):
             for _ in range(MAX_POLLS):
                 if not _unread(self._out):
                     break
@@ -438,11 +446,12 @@ class TextOutput:
         if not isinstance(content, types.TextContentBlock):
             self.note(f"the agent sent content of type {visible(content.type)}")
             return
-        if self._any_text and (not self._in_text or update.message_id != self._message_id):
-            self._end_text()
+        continues = self._message_is_open and update.message_id == self._message_id
+        if self._had_message and not continues:
+            self._end_message()
             self._write(self._out, "\n")
         self._message_id = update.message_id
-        self._in_text = self._any_text = True
+        self._message_is_open = self._had_message = True
         shown = visible_controls(content.text)
         if self._has_markdown:
             if self._markdown is None:
@@ -461,12 +470,13 @@ class TextOutput:
         if not ended:
             if call_id not in self._running and call_id not in self._ended:
                 if self._has_live:
-                    self._end_text()
+                    self._end_message()
                 else:
                     self.write_line(Line(title_of(call), "> "))
-            self._running[call_id] = call
+            self._running[call_id] = call  # also if the agent says that an ended call runs again
             return
         self._running.pop(call_id, None)
+        # A second end of a call only counts while the call waits for the prompt's end.
         if call_id in self._ended_after_cancel:
             self._ended_after_cancel[call_id] = call
         if call_id in self._ended:
@@ -495,11 +505,11 @@ class TextOutput:
             self.write_line(line)
 
     def _live_text(self) -> str | None:
-        """Return the text of the live line; None while a question or a line of text is open."""
-        line_is_open = self._in_text and not self._has_markdown
-        if line_is_open or not self.no_question.is_set() or not self._working:
+        """Return the live line's text; None outside of `working`, in a question or plain text."""
+        in_plain_text = self._message_is_open and not self._has_markdown
+        if in_plain_text or not self.no_question.is_set() or not self._working:
             return None
-        if self._in_text and self._markdown is not None:
+        if self._message_is_open and self._markdown is not None:
             return self.frame.without_mark(visible(self._markdown.tail)) or self._working
         running = list(self._running.values())
         if not running:
@@ -514,22 +524,23 @@ class TextOutput:
     def _styled(self, text: str, style: Style) -> str:
         return styled(text, style) if self.frame.coloured else text
 
-    def _end_text(self) -> None:
+    def _end_message(self) -> None:
         """End the message of the agent that is being written."""
-        if self._in_text:
-            self._in_text = False
+        if self._message_is_open:
+            self._message_is_open = False
             if self._markdown is not None:
                 message, self._markdown = self._markdown, None
                 columns = size_of(self._out).columns
-                shown = message.rest(columns, coloured=self.frame.coloured)  # whole rows
-                self._line_is_open = self._line_is_open and not shown
+                shown = message.rest(columns, coloured=self.frame.coloured)
+                if shown:
+                    self._line_is_open = False  # `rest` returns whole rows
                 self._write(self._out, shown)
             if self._line_is_open:
                 self._write(self._out, "\n")
 
     def _write(self, stream: TextIO, text: str) -> None:
         """Write text, or hold it back while a question is open."""
-        if self._guarded or stream is self._err:
+        if self._beside_questions or stream is self._err:
             text = self.frame.without_mark(text)
         with self._lock:
             if self.no_question.is_set():
@@ -589,18 +600,20 @@ class JsonOutput:
         put(self._out, json.dumps(plain({"type": kind, **members})) + "\n")
 
 
-# PURE: an error in one sentence for a person, with a next step that the agent cannot know.
+# PURE: an error as one sentence for a person, with a next step that only this command knows.
 
 LOG_IN: Final = "codex-acp-sdk login"
 """The command that logs in to the agent of this package."""
 LOOK_AT_ITS_LOG: Final = "; with CODEX_ACP_LOG=INFO you see what it writes to its standard error"
 """Added to an error of an agent that does not say why it failed."""
 DETAIL_LIMIT: Final = 2_000
-"""Characters of an error's data that are shown; a longer message is not compared with the data."""
+"""Characters of an error's data that are shown."""
+MESSAGE_LIMIT: Final = 2_000
+"""Characters of an error's message, above which it is not compared with the data."""
 MOST_VALUES: Final = 50
 """Most values in an error's data that are compared with the message."""
 _DATA_FOR_PROGRAMS: Final = (INVALID_PARAMS, INVALID_REQUEST, RESOURCE_NOT_FOUND)
-"""Error codes of this package's agent whose data repeats the message for programs."""
+"""Codes of errors whose message this package's agent repeats in the data, for programs."""
 _HINTS: Final = (
     (
         "session/list names those that there are",
@@ -608,7 +621,7 @@ _HINTS: Final = (
     ),
     (", or go on with a copy (session/fork)", ""),
 )
-"""Next steps in errors of this package's agent for a client → those for a person."""
+"""Next steps for a client, in `adapter.sessions.opening_errors` → next steps for a person."""
 _TEXT_KEYS: Final = ("message", "details", "detail", "error", "reason")
 """Keys of an error's data under which agents put a sentence."""
 
@@ -628,6 +641,7 @@ def describe_error(error: Exception, agent: str, *, ours: bool = False) -> str:
                 text = text.replace(for_clients, for_person)
             return text
         detail = _text_of(error.data)
+        # Without data, ``detail`` is empty, so that the message has it.
         if detail not in text and not _repeats(text, error.data):
             text = detail if text in detail else f"{text}: {shortened(detail, DETAIL_LIMIT)}"
         if ours:
@@ -641,7 +655,7 @@ def _repeats(message: str, data: object) -> bool:
     """Return whether a short message has each of a few values of ``data`` as whole words."""
     values = [str(value) for value in itertools.islice(_values(data), MOST_VALUES + 1)]
     return (
-        len(message) <= DETAIL_LIMIT
+        len(message) <= MESSAGE_LIMIT
         and len(values) <= MOST_VALUES
         and all(value in message for value in values)  # before a large value becomes a pattern
         and all(re.search(rf"(?<!\w){re.escape(value)}(?!\w)", message) for value in values)
