@@ -15,13 +15,13 @@ In place of the real Codex:
 
 * :class:`ScriptedCodex`: an executable that plays a script as ``codex app-server``.
 * :class:`ScriptedAppServer`: an app-server in memory that plays a script.
-* :class:`AppServerPlayer`: the player of both, without IO.
+* :class:`AppServerPlayer`: the player inside these two, without IO.
 
 For pytest, ``scripted_model`` and ``codex_acp_home`` are fixtures.
 
 For example::
 
-    script = [[exec_command("ls")], [Text("Two ", "files.")]]
+    script = [[exec_command("ls")], [Text("Two ", "files.")]]  # a list for each response
     with ScriptedModel(script) as model, CodexHome(model.base_url) as home:
         subprocess.Popen(["codex", "app-server"], env=home.env, ...)
 

@@ -2,9 +2,10 @@
 
 ``python -P -m codex_acp.testing.app_server SCRIPT.jsonl [--record OUT.jsonl] [-- ARGUMENTS]``
 
-``app_server_script`` has the script. ARGUMENTS are those of the Codex binary: with ``--version``
-the process prints a version and ends, without ``app-server`` it ends with status 2. Uses only the
-standard library and no event loop, so that the process starts within tens of milliseconds.
+``app_server_script`` defines the script's entries. ARGUMENTS are those of the Codex binary: with
+``--version`` the process prints a version and ends, without ``app-server`` it ends with status 2.
+Uses only the standard library and no event loop, so that the process starts within tens of
+milliseconds.
 """
 
 from __future__ import annotations
@@ -22,8 +23,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, assert_never, cast
 
 from codex_acp.errors import MisuseError
-from codex_acp.testing import app_server_script as entries
-from codex_acp.testing.app_server_script import CODEX_VERSION, AppServerScript
+from codex_acp.testing.app_server_script import (
+    CODEX_VERSION,
+    AppServerPlayer,
+    AppServerScript,
+    CloseOutput,
+    Exit,
+    Output,
+    Pause,
+    RawLine,
+    Send,
+    StderrText,
+    as_app_server_script,
+    entry_to_json,
+)
 from codex_acp.testing.record_file import RecordWriter, read_record
 
 if TYPE_CHECKING:
@@ -39,7 +52,7 @@ class _StreamPlayer:
     """Plays a script on two byte streams."""
 
     def __init__(self, script: AppServerScript, record: RecordWriter, output: BinaryIO) -> None:
-        self._player = entries.AppServerPlayer(script)
+        self._player = AppServerPlayer(script)
         self._record = record
         self._output = output
         self._output_open = True
@@ -58,7 +71,7 @@ class _StreamPlayer:
         self._record_end("the script exits")
         return status
 
-    def _feed(self, line: bytes) -> list[entries.Output]:
+    def _feed(self, line: bytes) -> list[Output]:
         """Record a line of the client, and feed its message to the player."""
         try:
             message = json.loads(line)
@@ -68,33 +81,33 @@ class _StreamPlayer:
             self._record.write("in", line=line.decode(errors="replace"))
             return []
         self._record.write("in", message=message)
-        recorded = len(self._player.answers)
+        answers_before = len(self._player.answers)
         outputs = self._player.feed(message)
-        for answer in self._player.answers[recorded:]:
+        for answer in self._player.answers[answers_before:]:
             self._record.write("answer", id=answer.id, name=answer.name, message=answer.message)
         return outputs
 
-    def _carry_out(self, outputs: Sequence[entries.Output]) -> int | None:
+    def _carry_out(self, outputs: Sequence[Output]) -> int | None:
         """Carry out the outputs; return the exit status if one of them is an `Exit`."""
         for output in outputs:
             match output:
-                case entries.Send():
+                case Send():
                     data = json.dumps(output.message, separators=(",", ":")).encode()
                     self._pending.append(data + b"\n")
                     self._record.write("out", message=output.message)
-                case entries.RawLine():
-                    self._pending.append(output.raw.encode() + b"\n" * output.newline)
-                case entries.StderrText():
+                case RawLine():
+                    self._pending.append(output.raw.encode() + (b"\n" if output.newline else b""))
+                case StderrText():
                     sys.stderr.write(output.stderr + "\n")
                     sys.stderr.flush()
-                case entries.Pause():
+                case Pause():
                     self._flush()
                     time.sleep(output.pause)
-                case entries.CloseOutput():
+                case CloseOutput():
                     self._flush()
                     self._output_open = False
                     os.close(self._output.fileno())
-                case entries.Exit():
+                case Exit():
                     self._flush()
                     return output.exit
                 case _:
@@ -113,7 +126,7 @@ class _StreamPlayer:
                 self._output_open = False
 
     def _record_end(self, why: str) -> None:
-        remaining = [entries.entry_to_json(entry) for entry in self._player.remaining]
+        remaining = [entry_to_json(entry) for entry in self._player.remaining]
         self._record.write("end", why=why, remaining=remaining, unexpected=self._player.unexpected)
 
 
@@ -139,16 +152,16 @@ def main(argv: Sequence[str] | None = None) -> int:
         status = _StreamPlayer(script, record, sys.stdout.buffer).run(sys.stdin.buffer)
     except (MisuseError, OSError) as error:
         sys.stderr.write(f"scripted codex: {error}\n")
-        record.write("end", why=str(error), remaining=[{}], unexpected=[])
+        record.write("end", why=str(error), remaining=[{}], unexpected=[])  # not `finished`
         return os.EX_SOFTWARE  # the script cannot be played
-    while script.ignore_eof and status == 0:
+    while script.ignore_eof and status == 0:  # the input ended, or the script exited with 0
         signal.pause()  # until a signal ends the process
     return status
 
 
 @dataclass(frozen=True, slots=True)
 class AppServerRecord:
-    """The messages of a scripted app-server process."""
+    """The lines that all processes of one script have recorded."""
 
     lines: tuple[JsonObject, ...]
     """The lines of the record's file."""
@@ -175,7 +188,7 @@ class AppServerRecord:
         return self._messages("out")
 
     def requests(self, method: str) -> list[JsonObject]:
-        """Return the client's messages with a method."""
+        """Return the client's requests and notifications with this ``method``."""
         return [message for message in self.received if message.get("method") == method]
 
     def answers_to(self, request_id: RequestId) -> list[JsonObject]:
@@ -225,7 +238,7 @@ class ScriptedCodex:
         self.path: Path = base / name
         self.script_path: Path = base / f"{name}-script.jsonl"
         self.record_path: Path = base / f"{name}-record.jsonl"
-        text = entries.as_app_server_script(script).to_jsonl()
+        text = as_app_server_script(script).to_jsonl()
         self.script_path.write_text(text, encoding="utf-8")
         command = [
             sys.executable,
