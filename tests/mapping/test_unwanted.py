@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from codex_acp.codex._generated.methods import SERVER_NOTIFICATIONS
-from codex_acp.codex.approvals.running_items import FOLLOWED
+from codex_acp.codex.approvals.running_items import USED_BY_ITEMS
 from codex_acp.mapping.agent import (
     UNWANTED_FAMILIES,
     UNWANTED_METHODS,
@@ -23,7 +23,7 @@ USED_BY_THE_ADAPTER = {
 
 
 def test_what_the_adapter_or_the_routing_uses_is_wanted() -> None:
-    assert not (USED_BY_THE_ADAPTER | FOLLOWED) & set(UNWANTED_NOTIFICATIONS)
+    assert not (USED_BY_THE_ADAPTER | USED_BY_ITEMS) & set(UNWANTED_NOTIFICATIONS)
 
 
 def test_every_single_method_exists_and_needs_no_family() -> None:

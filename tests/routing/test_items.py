@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from codex_acp.codex._generated.models import FileChangeThreadItem, McpToolCallThreadItem
 from codex_acp.codex._generated.notifications import NOTIFICATION_CLASSES, ServerNotification
 from codex_acp.codex.approvals import running_items as module
-from codex_acp.codex.approvals.running_items import FOLLOWED, Items
+from codex_acp.codex.approvals.running_items import USED_BY_ITEMS, Items
 from tests.support.routing_samples import (
     change,
     collab_item,
@@ -69,7 +69,7 @@ def test_an_item_runs_exactly_between_its_start_and_its_end_in_every_order(
 
 
 def test_an_unfollowed_notification_changes_nothing() -> None:
-    assert NOTIFICATION_CLASSES.keys() >= FOLLOWED
+    assert NOTIFICATION_CLASSES.keys() >= USED_BY_ITEMS
     items = running(mcp_item())
     before = size_of(items)
     items.apply(event("turn/diff/updated", {"threadId": "root", "turnId": "turn", "diff": ""}))

@@ -1,4 +1,4 @@
-"""Register what answers the app-server's requests in a program: handlers, tools, a policy.
+"""Register a program's handlers, tools and policy, which answer the app-server's requests.
 
 Owns this part of `CodexClient`, and passes each new thread to the policy runner. The overloads of
 `handle` are generated. Must not know how a request arrives.
@@ -11,7 +11,7 @@ from codex_acp.codex._generated.handler_registration import HandlerRegistration
 from codex_acp.codex.connection.app_server_connection import OPEN_A_THREAD, AppServerConnection
 from codex_acp.errors import InvalidPayload, MisuseError
 
-TYPE_CHECKING = False  # typing itself is not worth its import before a process is spawned
+TYPE_CHECKING = False  # importing typing would delay the spawn of a process
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable
     from typing import Any, Final, TypeVar
@@ -39,7 +39,8 @@ APPROVAL_METHODS: Final = frozenset({
 
 
 class RequestApi(HandlerRegistration, AppServerConnection):
-    """The part of `CodexClient` that answers requests."""
+    """The part of `CodexClient` that answers requests; ``_requests`` and ``_on_refused`` are those
+    of `AppServerConnection`."""
 
     _runner: PolicyRunner | None = None
     _has_policy = False
@@ -48,6 +49,7 @@ class RequestApi(HandlerRegistration, AppServerConnection):
     _tool_calls: ToolCalls | None = None
 
     def _register(self, method: str, handler: Any) -> None:
+        """Register a handler; called by the generated `handle`."""
         from codex_acp.codex.approvals.callbacks import as_async
 
         if method == TOOL_CALL:
@@ -59,6 +61,7 @@ class RequestApi(HandlerRegistration, AppServerConnection):
         self._requests.handle(rows)
 
     def _guarded(self, handler: Callable[[Any], Awaitable[Any]]) -> Callable[[Any], Awaitable[Any]]:
+        """Return ``handler`` behind the policy runner, which refuses requests that share an id."""
         runner = self._policy_runner
 
         async def handle(request: Any) -> Any:
@@ -68,8 +71,8 @@ class RequestApi(HandlerRegistration, AppServerConnection):
 
     @property
     def _policy_runner(self) -> PolicyRunner:
-        """Return the runner, which follows the connection from its first use, and denies every
-        approval until it gets a policy."""
+        """Return the runner. Made at the first use, the runner then follows the connection, and
+        denies every approval until it gets a policy."""
         if self._runner is None:
             from codex_acp.codex.approvals.policies import deny_all
             from codex_acp.codex.approvals.policy_runner import PolicyRunner
@@ -96,8 +99,8 @@ class RequestApi(HandlerRegistration, AppServerConnection):
         With ``thread_id`` it decides for this thread and its sub-agents, in place of the client's
         policy; `Threads.start` takes a policy, too. A fork of the thread has the client's policy.
 
-        Call this before the first turn: the client declines requests of turns that it did not see
-        start. The policy runner handles every method without a handler of its own, and refuses
+        Call this before the first turn: the client declines requests of turns whose start it
+        missed. The policy runner handles every method without a handler of its own, and refuses
         requests that are no approvals. It logs one warning when a thread starts with settings under
         which Codex never asks.
 
@@ -114,7 +117,7 @@ class RequestApi(HandlerRegistration, AppServerConnection):
             runner.thread_policies[thread_id] = policy
 
     def must_be_usable(self, policy: Policy) -> None:
-        """Raise as `use_policy` would, before anything is opened for it."""
+        """Raise MisuseError if `use_policy` would refuse ``policy``."""
         from codex_acp.codex.approvals.policies import Policy  # loaded already if it is a policy
 
         given: object = policy  # of any type, in a program without type checks
@@ -188,8 +191,8 @@ class RequestApi(HandlerRegistration, AppServerConnection):
     ) -> JsonValue:
         """Call a method with plain JSON, as `AppServerConnection.call_raw` does.
 
-        ``settled`` False: the thread that the call opens gets its settings later, and then the
-        caller must call `thread_settled`.
+        ``settled`` False: the caller will change the settings of the thread that the call opens,
+        and then call `thread_settled`.
         """
         self._follow_turns(method)
         value = await super().call_raw(method, params)
@@ -198,19 +201,19 @@ class RequestApi(HandlerRegistration, AppServerConnection):
         return value
 
     def _follow_turns(self, method: str) -> None:
-        """Let the policy runner follow the turns, because a model may reach for foreign threads."""
+        """Let the policy runner follow turns, because a model may reach other sessions' threads."""
         if method in BEGIN_A_TURN:
             _ = self._policy_runner  # the runner is made here, and follows the connection
 
     def reached_elsewhere(self, turn_id: str) -> tuple[str, ...]:
-        """Return the threads of other sessions that the model of an interrupted turn has called.
+        """Return the threads of other sessions that the model of an interrupted turn has reached.
 
-        A Codex with hooks refuses such calls instead (contract 3.9c).
+        A Codex with hooks refuses such calls instead (docs/contract.md, 3.9c).
         """
-        return () if self._runner is None else self._runner.reach.reached.get(turn_id, ())
+        return () if self._runner is None else self._runner.foreign_reach.reached.get(turn_id, ())
 
     def thread_settled(self, method: str, answer: JsonValue) -> None:
-        """Warn once if Codex can never ask the policy in the thread that ``method`` has opened."""
+        """Let the policy runner warn if Codex can never ask the policy in the opened thread."""
         if not self._has_policy or method not in OPEN_A_THREAD:
             return
         try:
@@ -222,6 +225,6 @@ class RequestApi(HandlerRegistration, AppServerConnection):
     async def _call(self, method: str, params: WireModel | Any | None) -> Any:
         self._follow_turns(method)
         result = await super()._call(method, params)
-        if self._has_policy and method in OPEN_A_THREAD:
+        if self._has_policy and method in OPEN_A_THREAD:  # as in `thread_settled`, but decoded
             self._policy_runner.thread_started(result, result.thread.id)
         return result

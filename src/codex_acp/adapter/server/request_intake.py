@@ -15,7 +15,7 @@ from codex_acp._json import value_at
 from codex_acp.adapter.server.mcp_startup import STARTUP_STATUS, McpStartups
 from codex_acp.codex._generated.notifications import UnknownNotification
 from codex_acp.codex.approvals.refusals import refusal
-from codex_acp.codex.approvals.running_items import FOLLOWED, ForeignReach, Items
+from codex_acp.codex.approvals.running_items import USED_BY_ITEMS, ForeignReach, Items
 from codex_acp.codex.connection.notification_router import NotificationSink
 from codex_acp.errors import RpcError, TransportError
 from codex_acp.wire.model import UnknownVariant, WireModel
@@ -59,7 +59,7 @@ class RequestIntake(NotificationSink):
         self._settled_early: set[tuple[type, RequestId]] = set()
         """Requests that Codex settled before the runner handled them."""
         self._reach = ForeignReach(self.items)
-        codex.subscribe_all(self, FOLLOWED | {RESOLVED, STARTUP_STATUS})
+        codex.subscribe_all(self, USED_BY_ITEMS | {RESOLVED, STARTUP_STATUS})
         codex.handle_others(self.handle)
 
     def prompt_cancelled(self, session_id: str) -> None:
@@ -132,7 +132,7 @@ class RequestIntake(NotificationSink):
             self._resolved(params)
         elif method == STARTUP_STATUS:
             self.mcp.note(params)
-        elif method in FOLLOWED:
+        elif method in USED_BY_ITEMS:
             event = self._codex.decode_notification(method, params)
             if isinstance(event, UnknownNotification):
                 return

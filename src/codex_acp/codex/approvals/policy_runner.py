@@ -38,7 +38,7 @@ from codex_acp.codex.approvals.policies import (
 from codex_acp.codex.approvals.real_paths import LOOK_SECONDS, look_at, not_looked_at
 from codex_acp.codex.approvals.refusals import is_negative, refusal
 from codex_acp.codex.approvals.running_items import (
-    FOLLOWED,
+    USED_BY_ITEMS,
     ForeignReach,
     Items,
     created_paths,
@@ -110,7 +110,7 @@ class PolicyRunner(NotificationSink):
         self._client = client
         self._on_refused = on_refused
         self._items = Items(client.opened_threads)
-        self.reach: ForeignReach = ForeignReach(self._items)
+        self.foreign_reach: ForeignReach = ForeignReach(self._items)
         self._ids: actions.ActionIds[_Key] = actions.ActionIds()
         self._open: dict[_Key, _OpenQuestion] = {}
         self._unclassified: dict[tuple[str, str], asyncio.Future[Deny] | None] = {}
@@ -428,7 +428,7 @@ class PolicyRunner(NotificationSink):
             environments = environments_in(value_at(params, "threadSettings"))
             if environments and thread_id in self._client.opened_threads:
                 self._client.opened_threads[thread_id] = environments
-        elif method in FOLLOWED:
+        elif method in USED_BY_ITEMS:
             event = self._client.decode_notification(method, params)
             if not isinstance(event, notifications.UnknownNotification):
                 self._apply(event)
@@ -436,7 +436,7 @@ class PolicyRunner(NotificationSink):
     def _apply(self, event: notifications.ServerNotification) -> None:
         """Apply a notification: interrupt turns and withdraw questions that it makes unsafe."""
         self._items.apply(event)
-        reach = self.reach.apply(event)
+        reach = self.foreign_reach.apply(event)
         if reach is not None:  # a Codex without hooks did not refuse the call (contract 3.9c)
             why = "its model reached for" if reach.others else "it got a message of another model"
             logger.warning(

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from codex_acp.codex._generated.notifications import ServerNotification
 
 
-FOLLOWED: Final = frozenset({
+USED_BY_ITEMS: Final = frozenset({
     "item/completed", "item/fileChange/patchUpdated", "item/started", "thread/closed",
     "thread/started", "turn/completed", "turn/started",
 })  # fmt: skip
@@ -85,7 +85,7 @@ class Items:
     # Reports of Codex.
 
     def apply(self, event: ServerNotification) -> None:
-        """Apply one notification; a method that is not in `FOLLOWED` changes nothing."""
+        """Apply one notification; a method that is not in `USED_BY_ITEMS` changes nothing."""
         if isinstance(event, notifications.ItemStartedEvent):
             self._start_item(event.params.thread_id, event.params.turn_id, event.params.item)
         elif isinstance(event, notifications.ItemCompletedEvent):

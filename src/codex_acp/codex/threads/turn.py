@@ -25,7 +25,7 @@ from codex_acp.codex.threads.turn_errors import (
     TurnInterrupted,
     TurnSilent,
 )
-from codex_acp.codex.threads.watchdog import WARN_AFTER_SECONDS, SilenceWatch
+from codex_acp.codex.threads.watchdog import WatchedTurn
 from codex_acp.errors import CodexAcpError, ConnectionClosed, MisuseError
 from codex_acp.transport.shielding import shielded
 
@@ -42,6 +42,8 @@ T = TypeVar("T")
 
 CLOSE_SECONDS: Final = 5.0
 """Seconds that leaving a turn waits for its interrupt, which usually takes milliseconds."""
+WARN_AFTER_SECONDS: Final = 120.0
+"""Seconds after which the log has a warning for a silent turn, if the program set no time."""
 
 
 class Turn(Generic[T]):
@@ -80,7 +82,7 @@ class Turn(Generic[T]):
         self._id: str | None = None
         self._stream: NotificationStream | None = None
         self._marks: TurnMarks | None = None
-        self._watch: SilenceWatch | None = None
+        self._watch: WatchedTurn | None = None
         self._left = False
         """Whether the program has left or detached the turn."""
         self._closed = False
@@ -113,7 +115,7 @@ class Turn(Generic[T]):
             self._id = marks.turn_id = await self._start_shielded(marks)
             after = self._silent_after or WARN_AFTER_SECONDS
             watchdogs = self._services.watchdogs
-            self._watch = SilenceWatch(self._client, watchdogs, after, self.thread_id, self._id)
+            self._watch = WatchedTurn(self._client, watchdogs, after, self.thread_id, self._id)
         except BaseException:
             await self.aclose()
             raise

@@ -40,7 +40,7 @@ class TurnInterrupted(TurnUnfinished):
 
 
 class ReachedElsewhere(TurnUnfinished):
-    """The turn was interrupted, because its model called ``threads`` that are no sub-agents of it.
+    """The turn was interrupted: its model reached ``threads``, which are not its sub-agents.
 
     With hooks (``features.hooks``) Codex refuses such a call instead.
     """
@@ -70,7 +70,7 @@ class ThreadClosed(TurnUnfinished):
 
 
 class TurnSilent(TurnUnfinished):
-    """The turn still runs, but has sent no event for ``seconds`` (contract 6.3).
+    """The turn still runs, but has sent no event for ``seconds`` (docs/contract.md, 6.3).
 
     ``open_requests`` are the app-server's requests, of all threads, that wait for an answer of this
     program: the usual cause.

@@ -1,7 +1,7 @@
-"""Report running turns that send no event for a set time (contract 6.3).
+"""Report running turns that send no event for a set time (docs/contract.md, 6.3).
 
-Owns the time of each turn's last event, and one watchdog for each client and set time, so that a
-hundred turns do not need a hundred sinks. Never ends a turn: that is for the program to decide.
+Owns the time of each turn's last event, and one watchdog for each client and ``after``, so that
+a hundred turns do not need a hundred sinks. Never ends a turn: that is for the program to decide.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 import anyio
 
 from codex_acp.codex._generated import notifications
-from codex_acp.codex.approvals.running_items import FOLLOWED, Items
+from codex_acp.codex.approvals.running_items import USED_BY_ITEMS, Items
 from codex_acp.codex.connection.notification_router import NotificationSink, thread_of
 from codex_acp.codex.connection.server_requests import OpenRequest, as_text
 from codex_acp.errors import MisuseError, TransportError
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-ROUNDS: Final = 4
-"""Checks of `TurnWatchdog.run` within the set time: a report is late by a quarter at most."""
+CHECKS_PER_SILENCE: Final = 4
+"""Checks of `TurnWatchdog.run` within ``after`` seconds: a report is late by a quarter at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ class TurnWatchdog(NotificationSink):
         """Check until cancelled or the connection ends."""
         while not self._client.closed:
             self.check()
-            await anyio.sleep(self._after / ROUNDS)
+            await anyio.sleep(self._after / CHECKS_PER_SILENCE)
 
     def close(self) -> None:
         """Stop watching."""
@@ -122,13 +122,16 @@ class TurnWatchdog(NotificationSink):
         thread_id = thread_of(params)
         if thread_id is None:
             return
-        event = self._client.decode_notification(method, params) if method in FOLLOWED else None
+        event = (
+            self._client.decode_notification(method, params) if method in USED_BY_ITEMS else None
+        )
         if event is not None and not isinstance(event, notifications.UnknownNotification):
             self._items.apply(event)
-        turn_id = self._items.running_turn(thread_id)
         now = self._clock()
-        if turn_id is not None:
+        turn_id = self._items.running_turn(thread_id)
+        if turn_id is not None:  # perhaps not announced by `expect`
             self._last_event.setdefault((thread_id, turn_id), now)
+        # The event counts for the turns of its thread and of the threads above.
         threads = {thread_id, *self._items.ancestors_of(thread_id)}
         for turn in self._last_event:
             if turn[0] in threads:
@@ -141,13 +144,9 @@ class TurnWatchdog(NotificationSink):
                 self.forget(*turn)
 
     def on_closed(self, error: TransportError | None) -> None:
-        """Stop watching: the waiting turns get an error of their own."""
+        """Stop watching; whoever waits for a turn gets an error from the connection."""
         del error
         self._last_event.clear()
-
-
-WARN_AFTER_SECONDS: Final = 120.0
-"""Seconds after which the log has a warning for a silent turn, if the program set no time."""
 
 
 class SharedWatchdog(TurnWatchdog):
@@ -157,12 +156,12 @@ class SharedWatchdog(TurnWatchdog):
         self.users = 0
         """Number of turns that use it."""
         self.reports: dict[str, SilentTurn] = {}
-        """Turn id → report that `SilenceWatch.check` has not returned yet."""
+        """Turn id → report that `WatchedTurn.check` has not returned yet."""
         super().__init__(client, after, lambda turn: self.reports.update({turn.turn_id: turn}))
 
 
-class SilenceWatch:
-    """Watches one turn until `close`; ``watchdogs`` are the client's, by their ``after``."""
+class WatchedTurn:
+    """Watches one turn until `close`; ``watchdogs`` has those of the client, by their ``after``."""
 
     def __init__(
         self,
@@ -177,14 +176,14 @@ class SilenceWatch:
         self._watchdogs, self._after = watchdogs, after
         self._watchdog = watchdogs[after]
         self._turn = (thread_id, turn_id)
-        self.check_every: float = after / ROUNDS
+        self.check_every: float = after / CHECKS_PER_SILENCE
         """Seconds between two calls of `check` by the task that waits for the turn."""
         self._watchdog.users += 1
         self._watchdog.expect(thread_id, turn_id)
 
     def check(self) -> SilentTurn | None:
         """Return the report of this turn's silence, once; None while there is none."""
-        self._watchdog.check()  # reports nothing after `close`
+        self._watchdog.check()  # a closed watchdog has no turns
         return self._watchdog.reports.pop(self._turn[1], None)
 
     def close(self) -> None:
