@@ -13,7 +13,7 @@ from codex_acp.acp.v2 import ClientCapabilities
 from codex_acp.jsonrpc.message import JsonValue
 from codex_acp.mapping.agent import LoginWays
 from codex_acp.mapping.agent import initialize_result as initialize_result_v1
-from codex_acp.mapping.v2.handshake import initialize_result, is_simple, params_in_v1
+from codex_acp.mapping.v2.handshake import fits_schema, initialize_result, params_in_v1
 from codex_acp.wire.codec import decode
 from tests.support.acp_schema import problems_of_message
 
@@ -57,8 +57,8 @@ def test_the_answer_fits_the_schema_of_v2(given: JsonValue) -> None:
     ],
 )
 def test_what_is_not_simple_goes_through_the_models(params: JsonValue) -> None:
-    assert not is_simple(params)
-    assert is_simple({"protocolVersion": 2, "info": INFO})
+    assert not fits_schema(params)
+    assert fits_schema({"protocolVersion": 2, "info": INFO})
 
 
 @pytest.mark.parametrize("version", [1, 2])

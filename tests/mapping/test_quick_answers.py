@@ -15,7 +15,7 @@ from codex_acp.adapter.server.app_server import AppServer
 from codex_acp.codex.connection.launch import LaunchOptions
 from codex_acp.errors import InvalidPayload
 from codex_acp.jsonrpc.message import JsonValue
-from codex_acp.mapping.agent import codex_client_info, is_simple
+from codex_acp.mapping.agent import codex_client_info, fits_schema
 from codex_acp.mapping.session_setup import simple_thread_params
 from codex_acp.wire.codec import encode
 
@@ -74,7 +74,7 @@ async def test_initialize_is_answered_as_the_typed_way_answers_it(params: Any) -
 
 @given(JSON | st.dictionaries(st.sampled_from(["protocolVersion", "clientInfo"]), JSON))
 def test_a_quick_initialize_is_one_that_the_schema_takes(params: Any) -> None:
-    if is_simple(params):
+    if fits_schema(params):
         MODELS.decode("InitializeRequest", params, "initialize")
 
 
@@ -92,7 +92,7 @@ def test_a_quick_initialize_is_one_that_the_schema_takes(params: Any) -> None:
     ],
 )  # fmt: skip
 def test_an_initialize_that_is_not_simple_is_left_to_the_models(params: Any) -> None:
-    assert not is_simple(params)
+    assert not fits_schema(params)
 
 
 PATHS = st.text(max_size=5).filter(lambda text: "\0" not in text).map("/{}".format)

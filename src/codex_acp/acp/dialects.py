@@ -32,18 +32,19 @@ if TYPE_CHECKING:
     from codex_acp.wire.model import WireModel
     from codex_acp.wire.registry import MethodInfo, ModelRegistry
 
-    QuickHandler: TypeAlias = Callable[[JsonValue], Callable[[], Awaitable[EncodedJson]] | None]
+    QuickAnswer: TypeAlias = Callable[[], Awaitable[EncodedJson]]
+    QuickHandler: TypeAlias = Callable[[JsonValue], QuickAnswer | None]
     """Gets raw params; returns the function that answers, None to have the typed handler answer."""
     ExtensionHandler: TypeAlias = Callable[[JsonValue], Awaitable[JsonValue]]
     RequestHandler: TypeAlias = Callable[[Any], Awaitable[object]]
     NotificationHandler: TypeAlias = Callable[[Any], None]
-    V2: TypeAlias = "AgentHandlers | ClientHandlers"
+    V2Handlers: TypeAlias = "AgentHandlers | ClientHandlers"
     SideName: TypeAlias = Literal["agent", "client"]
 
 
 class AnyHandlers(NamedTuple):
     """Handlers of any side and version. A table of unstable handlers, even an empty one, lets the
-    side use the unstable schema."""
+    side use the unstable schema. The classes for version 2 begin with these fields, in order."""
 
     requests: Mapping[str, Any]
     notifications: Mapping[str, Any]
@@ -54,7 +55,7 @@ class AnyHandlers(NamedTuple):
 
 
 class AgentHandlers(NamedTuple):
-    """An agent's handlers of version 2, as `AgentSide` takes those of version 1."""
+    """An agent's handlers of version 2. Those of version 1 are arguments of `AgentSide`."""
 
     requests: AgentRequestHandlers
     notifications: AgentNotificationHandlers
@@ -65,7 +66,7 @@ class AgentHandlers(NamedTuple):
 
 
 class ClientHandlers(NamedTuple):
-    """A client's handlers of version 2, as `ClientSide` takes those of version 1."""
+    """A client's handlers of version 2. Those of version 1 are arguments of `ClientSide`."""
 
     requests: ClientRequestHandlers
     notifications: ClientNotificationHandlers
@@ -107,7 +108,7 @@ class Dialect:
         """Raise MisuseError if a stable side is about to send anything unstable."""
         if not self.is_stable:
             return
-        if info.experimental:
+        if info.experimental:  # for a method of ACP: unstable
             msg = f"{method} is unstable; open the side with `unstable` if the peer has it"
             raise MisuseError(msg)
         found: list[str] = []
@@ -123,15 +124,15 @@ class Dialect:
 def dialects(
     side: SideName,
     v1: AnyHandlers | Callable[[], AnyHandlers] | None,
-    v2: V2 | Callable[[], V2] | None,
+    v2: V2Handlers | Callable[[], V2Handlers] | None,
 ) -> dict[int, Callable[[], Dialect]]:
     """Map each version to a function that returns its dialect. The dialect of given handlers is
     made now; a function that returns handlers is called later. Raises MisuseError."""
 
     def maker(
-        version: int, handlers: AnyHandlers | V2 | Callable[[], AnyHandlers | V2]
+        version: int, handlers: AnyHandlers | V2Handlers | Callable[[], AnyHandlers | V2Handlers]
     ) -> Callable[[], Dialect]:
-        if isinstance(handlers, tuple):
+        if isinstance(handlers, tuple):  # a NamedTuple, no function
             made_now = dialect(version, side, AnyHandlers(*handlers))
             return lambda: made_now
         return lambda: dialect(version, side, AnyHandlers(*handlers()))
@@ -142,11 +143,12 @@ def dialects(
 
 def dialect(version: int, side: SideName, handlers: AnyHandlers) -> Dialect:
     """Return the dialect of ``version`` with ``handlers``. Raises MisuseError if a table of
-    handlers lacks a row or has a row too many: a program may not use a type checker."""
+    handlers lacks a row or has a row too many, as in a program without type checks."""
     registry: Any = import_module(f"codex_acp.acp._generated.v{version}.methods")
     of_both_sides: Mapping[str, MethodInfo] = registry.PROTOCOL_NOTIFICATIONS
     to_agent = (registry.AGENT_REQUESTS, {**registry.AGENT_NOTIFICATIONS, **of_both_sides})
     to_client = (registry.CLIENT_REQUESTS, {**registry.CLIENT_NOTIFICATIONS, **of_both_sides})
+    # The peer sends what goes to this side.
     from_peer, to_peer = (to_agent, to_client) if side == "agent" else (to_client, to_agent)
     peer_requests, peer_notifications = from_peer
     own_requests, own_notifications = to_peer
@@ -167,16 +169,16 @@ def dialect(version: int, side: SideName, handlers: AnyHandlers) -> Dialect:
         msg = "an agent must handle initialize: without it every other request is refused"
         raise MisuseError(msg)
     return Dialect(
-        version,
-        registry.STABLE_MODELS if is_stable else registry.MODELS,
-        peer_requests,
-        peer_notifications,
-        {**own_requests, **own_notifications},
-        {**handlers.requests, **unstable_requests},
-        {**handlers.notifications, **unstable_notifications},
-        handlers.quick or {},
-        handlers.extensions or {},
-        is_stable,
+        version=version,
+        models=registry.STABLE_MODELS if is_stable else registry.MODELS,
+        peer_requests=peer_requests,
+        peer_notifications=peer_notifications,
+        own_methods={**own_requests, **own_notifications},
+        requests={**handlers.requests, **unstable_requests},
+        notifications={**handlers.notifications, **unstable_notifications},
+        quick=handlers.quick or {},
+        extensions=handlers.extensions or {},
+        is_stable=is_stable,
     )
 
 
@@ -187,13 +189,15 @@ def methods_of(methods: Mapping[str, MethodInfo], *, unstable: bool) -> dict[str
 
 def is_unstable(model: type[WireModel]) -> bool:
     """Return whether only the unstable schema has this model."""
-    return model.__name__ in _unstable_names(model.__module__.partition(".models.")[0]).TYPES
+    package = model.__module__.partition(".models.")[0]  # of the model's version of ACP
+    return model.__name__ in _unstable_names(package).TYPES
 
 
 @cache
-def _unstable_names(tree: str) -> ModuleType:
-    """Return the generated module with the names of the unstable models and fields."""
-    return import_module(f"{tree}.unstable")
+def _unstable_names(package: str) -> ModuleType:
+    """Return the generated module with the names of unstable models (``TYPES``), of unstable fields
+    by model (``FIELDS``), and of models that contain one of these (``CONTAINING``)."""
+    return import_module(f"{package}.unstable")
 
 
 def _collect_unstable(value: Any, names: ModuleType, found: list[str]) -> None:

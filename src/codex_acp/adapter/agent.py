@@ -443,7 +443,7 @@ class CommonMethods:
 
     _models: ModelRegistry
     """The models of the version's answers."""
-    _is_simple: Callable[[JsonValue], bool]
+    _fits_schema: Callable[[JsonValue], bool]
     """Returns whether the params of ``initialize`` can be read without their model."""
 
     def __init__(self, agent: AgentMethods, own_agent: CodexAgent | None = None) -> None:
@@ -539,7 +539,7 @@ class CommonMethods:
         return self._answer("Initialize", self._introduce(cast("Json", plain(request))))
 
     def _quick_initialize(self, params: JsonValue) -> Callable[[], Awaitable[EncodedJson]] | None:
-        if not isinstance(params, dict) or not self._is_simple(params):
+        if not isinstance(params, dict) or not self._fits_schema(params):
             return None
 
         async def answer() -> EncodedJson:

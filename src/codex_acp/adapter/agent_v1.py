@@ -13,7 +13,7 @@ from codex_acp.acp.dialects import AnyHandlers
 from codex_acp.adapter.agent import CommonMethods
 from codex_acp.adapter.sessions.opener import Setup
 from codex_acp.jsonrpc.message import encode_json
-from codex_acp.mapping.agent import initialize_result, is_simple
+from codex_acp.mapping.agent import fits_schema, initialize_result
 from codex_acp.mapping.session_setup import simple_thread_params
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ class AgentInV1(CommonMethods):
     """The methods of ``agent`` in version 1; see `CommonMethods` for ``own_agent``."""
 
     _models = MODELS
-    _is_simple = staticmethod(is_simple)
+    _fits_schema = staticmethod(fits_schema)
 
     def handlers(self, extensions: Mapping[str, ExtensionHandler]) -> AnyHandlers:
         rows = (self.requests(), self.notifications(), self.unstable())

@@ -42,7 +42,7 @@ class AgentInV2(CommonMethods):
     """The methods of ``agent`` in version 2; see `CommonMethods` for ``own_agent``."""
 
     _models = MODELS
-    _is_simple = staticmethod(handshake.is_simple)
+    _fits_schema = staticmethod(handshake.fits_schema)
 
     def handlers(self, extensions: Mapping[str, ExtensionHandler]) -> AgentHandlers:
         rows = (self.requests(), self.notifications(), self.unstable())

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from codex_acp.acp.capabilities import initialize_params
 from codex_acp.codex.connection.handshake import Hello
-from codex_acp.mapping.agent import UNWANTED_NOTIFICATIONS, codex_client_info, is_simple
+from codex_acp.mapping.agent import UNWANTED_NOTIFICATIONS, codex_client_info, fits_schema
 
 if TYPE_CHECKING:
     from codex_acp.transport.child import ChildProcess
@@ -28,7 +28,7 @@ def say_hello(received: bytes, codex: ChildProcess) -> Hello | None:
     if not isinstance(message, dict) or message.get("method") != "initialize":
         return None
     params = initialize_params(message.get("params"), 1)
-    if not isinstance(params, dict) or not is_simple(params):
+    if not isinstance(params, dict) or not fits_schema(params):
         return None
     hello = Hello(codex_client_info(params), None, UNWANTED_NOTIFICATIONS)
     hello.send_early(codex)

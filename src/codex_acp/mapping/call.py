@@ -1,6 +1,6 @@
 """Map the status of an item, define an open tool call, and limit how much of its output is sent.
 
-Names the kinds of items in `ToolItem` alone.
+In this module, only `ToolItem` names kinds of items.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def known_fields(**fields: object) -> dict[str, object] | None:
 
 def shown_status(status: str | None, phase: Phase) -> ShownStatus:
     """Return the status of a tool call. ``status`` is the status of the item, None if items of this
-    type have none. ACP has no status for declined, version 1 none for interrupted: a line says so.
+    type have none. A line says what ACP has no status for: declined, and in version 1 interrupted.
     """
     if phase == "running":
         return ShownStatus("in_progress")
@@ -72,22 +72,23 @@ def first_names(names: Sequence[str]) -> str:
     return ", ".join(names[:_NAMES_SHOWN]) + (f" and {more} more" if more > 0 else "")
 
 
-# The output of a running tool call: updates show its last part, the end of the call all of it.
+# The output of a running tool call: each update shows its last part, and the last update all of
+# it that is kept.
 
 TAIL_LIMIT: Final = 64 * 1024
 """Bytes (UTF-8) of the last output that one update shows at most."""
 SHORT_TAIL: Final = 2 * 1024
-"""Bytes of the last output that one update shows at least, if there are as many: 25 lines."""
+"""Bytes that one update of a longer output shows at least: about 25 lines."""
 WHOLE_LIMIT: Final = 1024 * 1024
 """Bytes of the last output that are kept, and shown when the tool call ends."""
 INTERVAL: Final = 0.25
 """Seconds between two updates: more than four per second only make a client flicker."""
 EARNED_PER_BYTE: Final = 8
-"""Bytes that may be sent for each byte of output."""
+"""Bytes that may be sent for each byte of output, because each update repeats the last part."""
 FIRST_CREDIT: Final = 64 * 1024
 """Bytes that may be sent at the start: so each update shows all output while it is short."""
 OVERHEAD_BYTES: Final = 512
-"""Bytes that are charged for an update besides the output: twice what it really has."""
+"""Bytes that are charged for an update besides the output: about twice the real number."""
 _PIECES_KEPT: Final = 1024
 """Pieces of output that are kept apart; more are joined, because each piece takes memory."""
 
@@ -99,7 +100,7 @@ class Budget:
     credit: int = FIRST_CREDIT
     """Bytes that may be sent."""
     sent_at: float | None = None
-    """Time of the last update, in the seconds of ``SessionState.now``."""
+    """Time of the last update: seconds of a monotonic clock, as all times here."""
 
     def earn(self, size: int) -> None:
         """Raise the credit for ``size`` bytes of output."""
@@ -150,23 +151,23 @@ class RollingOutput:
             self._kept_size = size_of_text(text)
             self._pieces = [text]
 
-    def due_at(self, now: float, size_above: int = 0) -> float | None:
-        """Return when to send the last output; None: not before more output. ``size_above`` is the
-        size of the content that is sent above the output."""
+    def due_at(self, now: float, size_before: int = 0) -> float | None:
+        """Return when to send the last output; None: not before more output. ``size_before`` is the
+        size of the content that is sent before the output."""
         if not self.has_unsent:
             return None
-        return self.budget.due_at(OVERHEAD_BYTES + size_above + min(self.size, SHORT_TAIL), now)
+        return self.budget.due_at(OVERHEAD_BYTES + size_before + min(self.size, SHORT_TAIL), now)
 
-    def take(self, now: float, size_above: int = 0) -> str:
+    def take(self, now: float, size_before: int = 0) -> str:
         """Return as much of the last output as the budget allows, and note that it was sent."""
-        limit = min(TAIL_LIMIT, self.budget.credit - OVERHEAD_BYTES - size_above)
+        limit = min(TAIL_LIMIT, self.budget.credit - OVERHEAD_BYTES - size_before)
         text = _last_part("".join(self._pieces), limit)
-        self.budget.spend(OVERHEAD_BYTES + size_above + size_of_text(text), now)
+        self.budget.spend(OVERHEAD_BYTES + size_before + size_of_text(text), now)
         self.has_unsent = False
         self.was_shown = True
         return _with_note(text, self._characters - len(text))
 
-    def end(self, limit: int = TAIL_LIMIT) -> str:
+    def tail(self, limit: int) -> str:
         """Return the last ``limit`` bytes of output, with a note about the cut; the budget does not
         limit them."""
         text = _last_part("".join(self._pieces), limit)
@@ -193,6 +194,7 @@ def _last_part(text: str, limit: int) -> str:
     drop more than half of these bytes."""
     if size_of_text(text) <= limit:
         return text
+    # Cut by characters first, so that only the last ones are encoded.
     raw = text[-limit:].encode("utf-8", "surrogatepass")[-limit:] if limit > 0 else b""
     end = raw.decode("utf-8", "ignore")
     line = end.find("\n") + 1

@@ -16,6 +16,7 @@ from codex_acp.codex._generated import models
 from codex_acp.mapping import events
 from codex_acp.mapping.call import (
     OVERHEAD_BYTES,
+    TAIL_LIMIT,
     UNFINISHED,
     WHOLE_LIMIT,
     OpenCall,
@@ -148,7 +149,9 @@ def more_output(
     # After each `WHOLE_LIMIT` bytes of output, replace all that the client has kept.
     size_before = output.size - size_of_text(text)
     passes_limit = output.size // WHOLE_LIMIT > size_before // WHOLE_LIMIT
-    return (events.TerminalOutput(call_id, text, output.end() if passes_limit else None),)
+    return (
+        events.TerminalOutput(call_id, text, output.tail(TAIL_LIMIT) if passes_limit else None),
+    )
 
 
 def _find_open_call(state: SessionState, call_id: str) -> OpenCall | None:
@@ -312,7 +315,7 @@ def approval_settled(
     elif open_call.output.was_shown and isinstance(
         open_call.item, models.CommandExecutionThreadItem
     ):
-        tail = open_call.output.end()
+        tail = open_call.output.tail(TAIL_LIMIT)
         update.content = [*open_call.above, *([output_block(tail)] if tail else [])]
     return (update,)
 
@@ -411,7 +414,7 @@ def _streamed(open_call: OpenCall | None) -> str | None:
     """Return the output that was streamed, if there was any."""
     if open_call is None or not open_call.output.size:
         return None
-    return open_call.output.end(WHOLE_LIMIT)
+    return open_call.output.tail(WHOLE_LIMIT)
 
 
 def _announced_whole(
@@ -434,7 +437,7 @@ def _unsent_output(item: ToolItem, open_call: OpenCall | None) -> str | None:
         return end_of_output(whole)
     if open_call.output.size > WHOLE_LIMIT:  # the start of the sent output is not kept to compare
         return None
-    sent = open_call.output.end(WHOLE_LIMIT)
+    sent = open_call.output.tail(WHOLE_LIMIT)
     if whole.startswith(sent):
         return whole[len(sent) :]
     return f"{_WHOLE_AGAIN}{end_of_output(whole)}"

@@ -280,9 +280,11 @@ class NetworkConnection:
             history_end = session.journal_position()
             replay = Replay(self.client, session_id, result=None)
             await replay.run(
-                opened.codex, running=None, has_turn=lambda turn: turn in session.journaled_turns
+                opened.codex,
+                running_turn_id=None,
+                has_turn=lambda turn: turn in session.journaled_turns,
             )
-            replay.end(running=None)
+            replay.end(running_turn_id=None)
         session.attach(self.client, history_end)
         self._register(session_id, session)
         loop = asyncio.get_running_loop()

@@ -1,4 +1,4 @@
-"""Replay of a thread's history for ``session/load``, and its commands in the background.
+"""Replay a thread's history for ``session/load``, and show the thread's background commands.
 
 The history is shown before any live event. `loading` reads the items, the mapping makes events.
 """
@@ -49,47 +49,51 @@ class Replay:
     async def run(
         self,
         codex: AppServerConnection,
-        running: str | None,
+        running_turn_id: str | None,
         *,
         has_turn: Callable[[str], bool] = lambda _: False,
     ) -> None:
-        """Show all items of the thread; ``running`` is the id of the turn that runs.
+        """Show all items of the thread; ``running_turn_id`` is None if no turn runs.
 
-        ``has_turn`` returns whether the journal of a network session has a turn: of this turn only
-        the person's messages are shown. Raises TransportError if Codex or the client is gone.
+        ``has_turn`` returns whether the journal of a network session has a turn's events: then only
+        the turn's user messages are shown. Raises TransportError if Codex or the client is gone.
         """
-        newest = self._result.get("itemsBackwardsCursor")
+        cursor = self._result.get("itemsBackwardsCursor")
         reader = HistoryReader(
             codex,
             self._session_id,
-            lambda item, turn_id: self._show(item, turn_id, running, has_turn),
-            self._outflow.drained,
-            newest if isinstance(newest, str) else None,
+            show=lambda item, turn_id: self._show(item, turn_id, running_turn_id, has_turn),
+            page_shown=self._outflow.drained,
+            newest=cursor if isinstance(cursor, str) else None,
         )
         self.missing = await reader.read()
         await self._sub_agents.show(codex)
 
-    def end(self, running: str | None) -> SessionState:
-        """Send `missing` and the title; return the mapping's state, for the running turn."""
+    def end(self, running_turn_id: str | None) -> SessionState:
+        """Send `missing` and the title; return the running turn's mapping state, or a new one."""
         if self.missing is not None:
             self._send(make_notice(self.missing))
         title = title_of(self._result.get("thread"))
         if title is not None:
             self._send(TitleChanged(title))
         self._outflow.flush()
-        turn_runs = running is not None and running == self._turn_id
+        turn_runs = running_turn_id is not None and running_turn_id == self._turn_id
         state = self._state if turn_runs else SessionState(self._features)
         state.sub_agents = self._sub_agents.agents
         state.has_title = title is not None
         return state
 
     def _show(
-        self, item: ThreadItem, turn_id: str, running: str | None, has_turn: Callable[[str], bool]
+        self,
+        item: ThreadItem,
+        turn_id: str,
+        running_turn_id: str | None,
+        has_turn: Callable[[str], bool],
     ) -> None:
         if turn_id != self._turn_id:
             self._turn_id, self._state = turn_id, SessionState(self._features)
         self._sub_agents.learn(self._session_id, item)
-        for event in show_history_item(self._state, item, turn_running=turn_id == running):
+        for event in show_history_item(self._state, item, turn_running=turn_id == running_turn_id):
             if isinstance(event, UserMessage) or not has_turn(turn_id):
                 self._send(event)
 
@@ -109,7 +113,7 @@ async def add_background_commands(
     """Return the mapping's state with the commands that run while the session is opened again.
 
     The history has no commands that run, so Codex is asked for a list. Sends the commands to the
-    client ``with_history``, or if the client shows the agent's terminals.
+    client if ``with_history``, or if the client shows the agent's terminals.
     """
     shown = with_history or client.features.agent_terminals
     try:
@@ -122,9 +126,10 @@ async def add_background_commands(
         item = CommandExecutionThreadItem(
             id=terminal.item_id, command=terminal.command, cwd=terminal.cwd,
             process_id=terminal.process_id, command_actions=[], status="inProgress",
-            source="unifiedExecStartup",
+            source="unifiedExecStartup",  # as of every command that Codex leaves in the background
         )  # fmt: skip
         events = show_running(state, item)
-        for event in events if shown else ():
-            client.outflow.send(session_id, event)
+        if shown:
+            for event in events:
+                client.outflow.send(session_id, event)
     return state

@@ -1,6 +1,6 @@
 """Convert ``initialize`` of ACP v2 to v1, and write the answer, config options and commands of v2.
 
-All is plain JSON: the first session is answered before a model is loaded.
+All is plain JSON: the first ``session/new`` is answered before pydantic models are imported.
 Source: ACP page "Initialization" of v2, schema ``InitializeRequest`` and ``InitializeResponse``.
 """
 
@@ -39,14 +39,14 @@ _CAPABILITIES: Final[dict[str, JsonValue]] = {
     "_meta": {META_KEY: {"concurrentPrompts": "steer"}},
     "providers": {},
 }
-"""``capabilities`` of version 2: those of `mapping.agent`, without the baseline of version 2.
+"""``capabilities`` of version 2: those of `mapping.agent` that not every agent of version 2 has.
 
 ``fork``, ``title``, ``archive``, ``systemPrompt``, ``providers`` and both ``status`` are of the
 unstable schema.
 """
 
 
-def is_simple(params: JsonValue) -> bool:
+def fits_schema(params: JsonValue) -> bool:
     """Return whether the fields of ``initialize`` that this module reads fit the schema."""
     if not isinstance(params, dict) or params.get("protocolVersion") != VERSION:
         return False
@@ -55,7 +55,7 @@ def is_simple(params: JsonValue) -> bool:
 
 
 def params_in_v1(params: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
-    """Convert the params that this agent reads to version 1."""
+    """Convert to version 1 the params that this agent reads."""
     capabilities = object_at(params, "capabilities")
     terminal = isinstance(value_at(capabilities, "auth", "terminal"), dict)
     meta = value_at(capabilities, "auth", "_meta")
@@ -64,23 +64,24 @@ def params_in_v1(params: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
         if key in capabilities:
             known[key] = capabilities[key]
     return {
-        "protocolVersion": VERSION,
+        "protocolVersion": VERSION,  # stays: only the form of the params is that of version 1
         "clientInfo": params.get("info"),
         "clientCapabilities": known,
     }
 
 
 def initialize_result(
-    params: Mapping[str, JsonValue], ways: LoginWays, own_meta: Mapping[str, JsonValue]
+    params: Mapping[str, JsonValue], ways: LoginWays, agent_meta: Mapping[str, JsonValue]
 ) -> dict[str, JsonValue]:
-    """Return the answer to ``initialize``; ``params`` come from `params_in_v1`."""
+    """Return the answer to ``initialize``; ``params`` come from `params_in_v1`, ``agent_meta`` from
+    the agent."""
     methods = auth_methods(params.get("clientCapabilities"), ways)
     for method in methods:
         method["methodId"] = method.pop("id")
     return {
         "protocolVersion": VERSION,
         "info": dict(AGENT_INFO),
-        "capabilities": capabilities_of(_CAPABILITIES, ways, own_meta),
+        "capabilities": capabilities_of(_CAPABILITIES, ways, agent_meta),
         "_meta": dict(EXTENSIONS),
         "authMethods": [{"type": "agent", **method} for method in methods],
     }
@@ -100,4 +101,4 @@ def command_json(command: Command) -> dict[str, JsonValue]:
 
 def config_option_json(option: Option) -> dict[str, JsonValue]:
     """Return ``SessionConfigOption``."""
-    return option_json(option, "configId", "groupId")
+    return option_json(option, id_key="configId", group_key="groupId")
