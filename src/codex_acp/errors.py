@@ -33,7 +33,7 @@ happened and what to do next. This module imports no generated class.
 
 from __future__ import annotations
 
-TYPE_CHECKING = False  # typing itself is not worth its import before a process is spawned
+TYPE_CHECKING = False  # importing typing would delay the spawn of a process
 if TYPE_CHECKING:
     from collections.abc import Sequence
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from codex_acp._lazy import lazy
 
-TYPE_CHECKING = False  # typing itself is not worth its import before a process is spawned
+TYPE_CHECKING = False  # importing typing would delay the spawn of a process
 if TYPE_CHECKING:
     from codex_acp.codex.approvals.classify import ApprovalRequest as ApprovalRequest
     from codex_acp.codex.approvals.classify import CommandApproval as CommandApproval

@@ -10,7 +10,7 @@ from codex_acp.codex.connection.launch import LaunchOptions, spawn_app_server
 from codex_acp.codex.request_api import RequestApi
 from codex_acp.errors import MisuseError, UnknownOption
 
-TYPE_CHECKING = False  # typing itself is not worth its import before a process is spawned
+TYPE_CHECKING = False  # importing typing would delay the spawn of a process
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from typing import Final, Self, TypedDict, Unpack

@@ -16,7 +16,7 @@ from codex_acp.transport.descriptors import DescriptorReader, DescriptorWriter, 
 from codex_acp.transport.process_table import ExitWatch
 from codex_acp.transport.process_tree import ProcessTree, new_mark, with_mark
 
-TYPE_CHECKING = False  # typing itself is not worth its import before a process is spawned
+TYPE_CHECKING = False  # importing typing would delay the spawn of a process
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop, Future, Task, TimerHandle
     from collections.abc import Callable, Mapping, Sequence

@@ -8,7 +8,7 @@ from abc import abstractmethod
 
 from codex_acp._lazy import overload
 
-TYPE_CHECKING = False  # typing itself is not worth its import before a process is spawned
+TYPE_CHECKING = False  # importing typing would delay the spawn of a process
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
     from typing import Any, Literal, Protocol, TypeAlias, TypeVar

@@ -11,7 +11,7 @@ from codex_acp._json import list_at, text_at, value_at
 from codex_acp.codex._generated.calls import CodexCalls
 from codex_acp.errors import ErrorReply, MisuseError, TransportError
 
-TYPE_CHECKING = False  # typing itself is not worth its import before a process is spawned
+TYPE_CHECKING = False  # importing typing would delay the spawn of a process
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable
     from typing import Any, Final, Self

@@ -19,7 +19,7 @@ from codex_acp.codex.connection import agent_guard
 from codex_acp.errors import CodexNotExecutable, CodexNotFound, LaunchError, MisuseError, how_ended
 from codex_acp.transport.child import spawn
 
-TYPE_CHECKING = False  # typing itself is not worth its import before a process is spawned
+TYPE_CHECKING = False  # importing typing would delay the spawn of a process
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import Literal, TypeAlias

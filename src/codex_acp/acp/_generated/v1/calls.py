@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 
-TYPE_CHECKING = False  # typing itself is not worth its import before a process is spawned
+TYPE_CHECKING = False  # importing typing would delay the spawn of a process
 if TYPE_CHECKING:
     from typing import Any
 
