@@ -2,9 +2,9 @@
 
 Messages are plain JSON here: every client waits for this answer first, and the import of the
 generated classes would make the wait 1.5 times as long (benchmarks/README.md). Only params for
-which `is_simple` is false are first decoded and encoded by these classes, which read leniently and
-name a wrong field. Both versions of ACP write ``auth/status`` of the unstable schema alike. Codex
-is also told which notifications this agent never needs.
+which `fits_schema` is false are first decoded and encoded by these classes, which read leniently
+and name a wrong field. Both versions of ACP write ``auth/status`` of the unstable schema alike.
+Codex is also told which notifications this agent never needs.
 
 Sources: ACP page "Authentication", ``AuthMethod``, ``AuthState`` and ``AuthAccount`` of ACP's
 schema; ``LoginAccountParams`` and ``GetAccountResponse`` of Codex's.
@@ -237,7 +237,7 @@ _HEADER_SAFE: Final = "[A-Za-z0-9._/-]{1,64}"
 """
 
 
-def is_simple(params: JsonValue) -> bool:
+def fits_schema(params: JsonValue) -> bool:
     """Return whether the fields of ``initialize`` that this module reads fit the schema."""
     if not isinstance(params, dict) or version_of(params) is None:
         return False
