@@ -165,6 +165,14 @@ class SubAgentBench:
                 return dict(message["params"]["update"])
         return dict(self.adapter.wait_for(is_wanted)["params"]["update"])
 
+    def asked(self, method: str) -> Message:
+        """Wait for a request of the adapter; one that has come already counts."""
+
+        def is_it(message: Message) -> bool:
+            return message.get("method") == method
+
+        return next(filter(is_it, self.adapter.messages), None) or self.adapter.wait_for(is_it)
+
     def updates(self, session: str | None = None, since: int = 0) -> list[Json]:
         """All updates of a session so far."""
         found: Sequence[Message] = self.adapter.messages[since:]

@@ -119,7 +119,7 @@ def test_3_9_a_sub_agents_question_stays_open_and_shown_when_its_session_is_load
 ) -> None:
     with SubAgentBench(SCENES, 1, capabilities) as bench:
         bench.prompt(LEFT)
-        asked = bench.adapter.wait_for(lambda m: m.get("method") == "session/request_permission")
+        asked = bench.asked("session/request_permission")
         card = asked["params"]["toolCall"]["toolCallId"]
         mark = load(bench)
         bench.adapter.choose(asked, "allow_once")
@@ -141,7 +141,7 @@ def test_3_9_a_sub_agents_form_stays_open_when_its_session_is_loaded(tmp_path: P
     capabilities: dict[str, Any] = {"subagents": {}, "elicitation": {"form": {}}}
     with SubAgentBench(SCENES, 1, capabilities, config) as bench:
         bench.prompt(LEFT_FORM)
-        asked = bench.adapter.wait_for(lambda m: m.get("method") == "elicitation/create")
+        asked = bench.asked("elicitation/create")
         (child,) = bench.children()
         mark = load(bench)
         waits = {"state": {"state": "requires_action"}}.items()
@@ -159,7 +159,7 @@ def test_3_9_a_sub_agents_form_stays_open_when_its_session_is_loaded(tmp_path: P
 def test_a_sub_agent_that_asks_is_in_the_background_of_its_idle_session() -> None:
     with SubAgentBench(SCENES, 2) as bench:
         bench.prompt(LEFT)
-        asked = bench.adapter.wait_for(lambda m: m.get("method") == "session/request_permission")
+        asked = bench.asked("session/request_permission")
         ((child, about),) = bench.children().items()
         assert about["state"] == {"state": "requires_action"}
         background = [{"type": "subagent", "sessionId": child}]
