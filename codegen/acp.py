@@ -54,7 +54,10 @@ def _read(name: str, schema: Schema, stable: Schema, *, strict: bool) -> Protoco
     definitions: dict[str, Schema] = apply(schema, patches, strict=strict)["$defs"]
     namer = Namer(dict(overrides.NAMES), strict=strict)
     normaliser = Normaliser(
-        definitions, namer, lambda union, label, _title: pascal(label) + union, False
+        definitions,
+        namer,
+        lambda union, label, _title: pascal(label) + union,
+        open_by_default=False,
     )
     stable_methods = {d.get("x-method") for d in stable["$defs"].values()}
     methods: dict[str, tuple[Method, ...]] = {}

@@ -72,7 +72,13 @@ def load(
     namer = Namer(dict(overrides.NAMES), strict=strict)
     if used is not None:
         namer._used = used
-    normaliser = Normaliser(definitions, namer, _member_name, True, overrides.CLOSED_ENUMS)
+    normaliser = Normaliser(
+        definitions,
+        namer,
+        _member_name,
+        open_by_default=True,
+        closed_enums=overrides.CLOSED_ENUMS,
+    )
     methods: dict[str, tuple[Method, ...]] = {}
     results = dict(overrides.RESULTS)
     without_result: list[str] = []

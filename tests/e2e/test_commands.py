@@ -19,9 +19,9 @@ from codex_acp.acp.types import (
 from codex_acp.errors import ErrorReply
 from codex_acp.jsonrpc.message import INVALID_PARAMS
 from codex_acp.mapping.commands import BUILT_IN, INIT_PROMPT
-from codex_acp.testing import CodexHome, Gate, ModelResponse, ScriptedModel, Step, Text, ToolCall
+from codex_acp.testing import Gate, ModelResponse, Step, Text, ToolCall
 from tests.e2e.adapter_bench import WAIT, AdapterBench
-from tests.e2e.raw_adapter import RawAdapter
+from tests.e2e.session_bench import SessionBench
 
 SKILL = "---\nname: lint\ndescription: Lints the code.\n---\nRun the linter.\n"
 
@@ -290,13 +290,8 @@ def test_a_goal_that_is_given_up_leaves_the_turn_to_a_message_that_joined_it() -
         ModelResponse(Text("Working."), Gate("joined")),
         ModelResponse(Text("I read it."), Gate("given up"), Text(" Yes.")),
     ]
-    with (
-        ScriptedModel(script) as model,
-        CodexHome(model.base_url) as home,
-        RawAdapter(home.env) as adapter,
-    ):
-        adapter.initialize()
-        session = adapter.new_session(home.workspace)
+    with SessionBench(script) as bench, bench.adapter() as adapter:
+        model, session = bench.model, bench.new(adapter)
         goal = adapter.start_prompt(session, "/goal Ship it")
         model.wait_for_gate("joined")
         message = adapter.start_prompt(session, "Is it large?")

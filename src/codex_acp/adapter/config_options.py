@@ -184,7 +184,7 @@ class ConfigSession(NotificationSink):
         """Move to the connection on which the thread was resumed; return the earlier settings."""
         before = self.settings
         self.unsubscribe()
-        if catalogues.codex is not self._catalogues.codex:  # sub-agents load with the new access
+        if catalogues.codex is not self.codex:  # sub-agents load with the new access
             self.kept_access.clear()
         self._catalogues, self.settings = catalogues, settings_of_thread(result)
         self._subscribe()
@@ -193,7 +193,7 @@ class ConfigSession(NotificationSink):
     def take_over_sub_agents(self, earlier: ConfigSession) -> None:
         """Take over the knowledge of sub-agents from the settings before the session was opened
         again, if Codex has not loaded the sub-agents anew."""
-        if earlier._catalogues.codex is self._catalogues.codex:
+        if earlier.codex is self.codex:
             self.late_change = earlier.late_change
             for thread_id, access in earlier.kept_access.items():
                 self.keep_access(thread_id, access)
@@ -219,13 +219,13 @@ class ConfigSession(NotificationSink):
         """Unsubscribe from the thread and the directory."""
         self.directory.on_change = None
         for thread_id in (self.id, *self.kept_access):
-            self._catalogues.codex.unsubscribe(thread_id, self)
+            self.codex.unsubscribe(thread_id, self)
 
     def _subscribe(self) -> None:
         self.directory.on_change = lambda: self._on_change(self)
-        self._catalogues.codex.subscribe(self.id, self, frozenset({SETTINGS_UPDATED}))
+        self.codex.subscribe(self.id, self, frozenset({SETTINGS_UPDATED}))
         for thread_id in self.kept_access:
-            self._catalogues.codex.subscribe(thread_id, self, _OF_SUB_AGENTS)
+            self.codex.subscribe(thread_id, self, _OF_SUB_AGENTS)
 
     def view(self, *, booleans: bool) -> ConfigView:
         """Return values and choices of the options; ``booleans``: the client knows boolean ones."""
@@ -281,7 +281,7 @@ class ConfigSession(NotificationSink):
         change, with the reason: Codex changes no sub-agents that its newer tools start. Never
         raises."""
         patch = access_patch(self.settings.access)
-        codex, refused = self._catalogues.codex, dict[str, str]()
+        codex, refused = self.codex, dict[str, str]()
         if threads:
             # A model can name any number of threads that do not exist.
             with suppress(CodexAcpError):
@@ -305,12 +305,12 @@ class ConfigSession(NotificationSink):
             logger.warning("session %s: a turn of sub-agent %s is interrupted", self.id, thread_id)
             with suppress(CodexAcpError):
                 call: JsonObject = {"threadId": thread_id, "turnId": turn_id}
-                self._catalogues.codex.post("turn/interrupt", call, lambda _: None)
+                self.codex.post("turn/interrupt", call, lambda _: None)
 
     async def ask(self, method: str, params: JsonObject) -> None:
         """Call Codex for a change. Raises RpcError with Codex's message if Codex refuses."""
         try:
-            await self._catalogues.codex.call_raw(method, params)
+            await self.codex.call_raw(method, params)
         except ErrorReply as error:
             raise refused_call("Codex refused the change", error) from error
         except CodexAcpError as error:

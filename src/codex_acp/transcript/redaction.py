@@ -396,16 +396,16 @@ class WireTap:
 
     def _scrub_base64(self, part: str) -> str:
         """Return ``part`` without the secrets of the text in the base64 at its start."""
-        for pattern in _BASE64:
-            match = pattern.match(part)
-            text = None if match is None else _from_base64(match[0])
-            if match is None or text is None:
+        matches = (pattern.match(part) for pattern in _BASE64)
+        for data in dict.fromkeys(match[0] for match in matches if match is not None):
+            text = _from_base64(data)
+            if text is None:
                 continue
             clean = self._walk("", text)
             assert isinstance(clean, str)
             clean = secrets.scrub(clean, len(clean))
             if clean != text:
-                return _to_base64(clean) + part[match.end() :]
+                return _to_base64(clean) + part[len(data) :]
         return part
 
 

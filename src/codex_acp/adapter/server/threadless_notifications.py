@@ -30,8 +30,8 @@ MAX_SECONDS: Final = 60.0
 
 
 class _Kept(NamedTuple):
-    seconds: float
-    """When the notification arrived, by the monotonic clock."""
+    arrived_at: float
+    """Seconds, by the monotonic clock."""
     thread_id: str | None
     method: str
     params: JsonValue
@@ -87,9 +87,9 @@ class ThreadlessNotifications(NotificationSink):
             return  # its thread is an ended sub-agent's, or that of a closed session
         now = monotonic()
         oldest = now - MAX_SECONDS
-        if not self._openings and self._kept and self._kept[0].seconds < oldest:
+        if not self._openings and self._kept and self._kept[0].arrived_at < oldest:
             self._kept = [
-                kept for kept in self._kept if kept.thread_id is None or kept.seconds >= oldest
+                kept for kept in self._kept if kept.thread_id is None or kept.arrived_at >= oldest
             ]
         self._kept.append(_Kept(now, thread_id, method, params))
         del self._kept[:-MAX_KEPT]

@@ -470,9 +470,11 @@ class PolicyRunner(NotificationSink):
 
 
 async def _look_at(approval: ApprovalRequest) -> Mapping[str, PathLook]:
+    if elsewhere := actions.looks_elsewhere(approval):
+        return elsewhere
     wanted = tuple(actions.named_paths(approval))
-    if actions.elsewhere(approval) or not wanted:
-        return actions.looks_elsewhere(approval)
+    if not wanted:
+        return {}
     looks = await answer_of(look_at, wanted, LOOK_SECONDS)  # the disk may never answer
     return not_looked_at(wanted) if isinstance(looks, CallbackFailed) else looks
 
