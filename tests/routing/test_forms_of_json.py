@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from codex_acp.acp.form_answers import MAX_CHOICES, MAX_FIELDS
+from codex_acp.routing import forms
 from codex_acp.routing.display import is_plain
 from codex_acp.routing.forms import Unrepresentable, acp_form, acp_form_of_json
 from codex_acp.wire.codec import encode
@@ -139,7 +140,10 @@ TOO_LARGE: list[tuple[object, str]] = [
 
 
 @pytest.mark.parametrize(("schema", "why"), TOO_LARGE, ids=range(5))
-def test_2_5_a_form_that_is_too_large_is_refused(schema: object, why: str) -> None:
+def test_2_5_a_form_that_is_too_large_is_refused_before_it_is_read(
+    schema: object, why: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(forms, "decode", pytest.fail)
     assert acp_form_of_json(schema) == Unrepresentable(why)
 
 

@@ -130,16 +130,23 @@ def as_json(model: WireModel) -> Any:
     return plain(model)
 
 
+def why_too_many(fields: int, choices: int) -> str | None:
+    """Return why a form with so many fields and choices is too large; None if it is not."""
+    if fields > MAX_FIELDS:
+        return f"it has {fields} fields, above the limit of {MAX_FIELDS}"
+    if choices > MAX_CHOICES:
+        return f"it has {choices} choices, above the limit of {MAX_CHOICES}"
+    return None
+
+
 def why_too_large(schema: Form) -> str | None:
     """Return why a form is too large for a person, to complete "it was declined because …"."""
     properties = schema.get("properties", {})
     # ACP allows to require names that are no fields.
     fields = max(len(properties), len(set(schema.get("required") or ())))
-    if fields > MAX_FIELDS:
-        return f"it has {fields} fields, above the limit of {MAX_FIELDS}"
     choices = [option for field in properties.values() for option in choices_of(field)]
-    if len(choices) > MAX_CHOICES:
-        return f"it has {len(choices)} choices, above the limit of {MAX_CHOICES}"
+    if (reason := why_too_many(fields, len(choices))) is not None:
+        return reason
     characters = sum(len(value) + len(title) for value, title in choices)
     for name, field in properties.items():
         if _is_known(field):

@@ -16,8 +16,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING, Final, TypeAlias, assert_never
 
+from codex_acp._json import list_at, object_at
 from codex_acp.acp.form_answers import (
     MAX_CHOICES,
     MAX_FIELDS,
@@ -25,6 +27,7 @@ from codex_acp.acp.form_answers import (
     MIN_INTEGER,
     misfit,
     why_too_large,
+    why_too_many,
 )
 from codex_acp.codex._generated import models
 from codex_acp.errors import InvalidPayload
@@ -86,6 +89,8 @@ _KEYWORDS: Final = frozenset(
     }
 )  # fmt: skip
 """Keywords of `McpElicitationPrimitiveSchema`, and ``uniqueItems``: no answer repeats a choice."""
+_CHOICES: Final = (("enum",), ("oneOf",), ("items", "enum"), ("items", "anyOf"))
+"""Paths in a field at which its choices can be."""
 MAX_LABEL: Final = 100
 """Characters of a field's name in a sentence."""
 
@@ -162,6 +167,11 @@ def acp_form(schema: models.McpElicitationSchema) -> Form | Unrepresentable:
 
 def acp_form_of_json(schema: object) -> Form | Unrepresentable:
     """Convert the JSON of a form in the modes ``openai/form`` and ``openaiForm``."""
+    fields = object_at(schema, "properties")
+    counted = islice(fields.values(), MAX_FIELDS)  # with more, the choices do not matter
+    choices = sum(len(list_at(field, *path)) for field in counted for path in _CHOICES)
+    if (reason := why_too_many(len(fields), choices)) is not None:  # first: to decode takes long
+        return Unrepresentable(reason)
     try:
         source = decode(models.McpElicitationSchema, schema)
     except InvalidPayload:
@@ -175,9 +185,9 @@ def _form(schema: models.McpElicitationSchema) -> Form:
     )
     if "type" not in schema.model_fields_set:
         raise LossError("its schema does not say that it is an object")
-    if len(schema.properties) > MAX_FIELDS:  # checked before the fields are converted
-        fields = len(schema.properties)
-        raise LossError(f"it has {fields} fields, above the limit of {MAX_FIELDS}")
+    reason = why_too_many(len(schema.properties), 0)  # before the fields are converted
+    if reason is not None:
+        raise LossError(reason)
     form: Form = {
         "type": "object",
         "properties": {name: _field(name, source) for name, source in schema.properties.items()},
