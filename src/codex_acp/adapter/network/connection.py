@@ -260,6 +260,7 @@ class NetworkConnection:
                 answer = await reopen(session.agent, request, session)  # sends the history first
                 for event in unsent_events:
                     session.send(session_id, event)
+                self._register(session_id, session)
             except BaseException:  # give the session back to the client that showed it
                 session.detach(self.client)
                 if earlier_client is None or earlier_client.gone:
@@ -268,7 +269,6 @@ class NetworkConnection:
                     session.attach(earlier_client, history_end=None)
                     session.resume_questions()
                 raise
-            self._register(session_id, session)
             return answer
 
     async def _show(self, session: NetworkSession, *, history: bool) -> Json:
