@@ -80,7 +80,7 @@ class _World:
             self.state,
             say=self.said.append,
             may_change_call=lambda: True,
-            on_found=lambda _: None,
+            on_found=lambda *_: None,
             may_be_below=lambda thread: thread not in self.others,
             take_held=lambda _: [],
         )

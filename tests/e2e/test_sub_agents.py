@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -285,6 +287,52 @@ def test_3_9c_a_sub_agent_has_no_rights_that_the_person_has_taken_from_the_sessi
         bench.wait(bench.session, lambda u: u.get("state", {}).get("state") == "idle", mark)
 
         assert not (bench.home.workspace / "made").exists()
+
+
+@pytest.mark.attack("model")
+@pytest.mark.parametrize("modes", [("read-only", "read-only"), ("read-only", "ask")])
+def test_3_9c_a_sub_agent_has_the_rights_with_which_its_turn_began_however_often_they_change(
+    modes: tuple[str, str],
+) -> None:
+    with SubAgentBench(SCENES, 1, {"subagents": {}}, CONFIG) as bench:
+        set_mode(bench, "full-access")
+        bench.begin(STARTS["new"])
+        bench.model.wait_for_gate("new")
+        for mode in modes:
+            set_mode(bench, mode)
+        bench.model.open("new")
+        assert bench.end() == "end_turn"
+        bench.wait(bench.session, lambda u: u.get("state", {}).get("state") == "idle")
+        told = json.dumps(bench.updates())
+        assert "What runs now goes on with the earlier one: asks when needed" not in told
+        if codex_under_test() == "0.147.0":  # that one gives the sub-agent the mode
+            return
+        kept = "They keep theirs: never asks, no sandbox, so each turn that they begin is"
+        bench.wait(bench.session, lambda u: kept in json.dumps(u))
+        mark = len(bench.adapter.messages)
+        bench.prompt(GIVES_WORK["new"])
+        bench.wait(bench.session, lambda u: u.get("state", {}).get("state") == "idle", mark)
+
+        assert not (bench.home.workspace / "made").exists()
+
+
+def test_3_9c_a_new_codex_knows_no_turn_with_other_rights() -> None:
+    with SubAgentBench(SCENES, 1, {"subagents": {}}, CONFIG) as bench:
+        set_mode(bench, "full-access")
+        bench.begin(WAITS)
+        bench.model.wait_for_gate("mode")
+        set_mode(bench, "never-ask")
+        os.kill(bench.adapter.codex(), signal.SIGKILL)
+        assert "SIGKILL" in bench.answer()["error"]["message"]
+        bench.model.open("new")
+        bench.prompt(STARTS["new"])
+        bench.wait(bench.session, lambda u: u.get("state", {}).get("state") == "idle")
+        mark = len(bench.adapter.messages)
+        bench.prompt(GIVES_WORK["new"])
+        bench.wait(bench.session, lambda u: u.get("state", {}).get("state") == "idle", mark)
+
+        assert (bench.home.workspace / "made").exists()
+        assert "They keep theirs" not in json.dumps(bench.updates())
 
 
 @pytest.mark.attack("model")

@@ -97,7 +97,7 @@ class CodexAgent:
         self.sessions: Sessions = Sessions(spawn, self.client, transcript)
         self.config: Config = Config(
             spawn, self.sessions.send, self.sessions.features,
-            self.sessions.rights_changed, self.sessions.items_of,
+            self.sessions.rights_changed, self.sessions.running_turns, self.sessions.sub_agents_of,
         )  # fmt: skip
         self.sessions.on_sub_agent = self.config.sub_agent_found
         self._opener = SessionOpener(app_server, self.sessions, self.config)

@@ -65,7 +65,6 @@ if TYPE_CHECKING:
 
     from codex_acp.acp.capabilities import ClientFeatures
     from codex_acp.adapter.side_tasks import Spawn
-    from codex_acp.codex.approvals.running_items import Items
     from codex_acp.codex.connection.app_server_connection import AppServerConnection
 
     How = Literal["new", "load", "resume", "fork"]
@@ -105,17 +104,6 @@ class _Choices(NamedTuple):
     tier: str | None
     chosen: tuple[str, Access] | None
     """The mode that a person chose, and its access."""
-
-
-class _LateChange(NamedTuple):
-    """A change of the mode while turns ran, which can still start sub-agents with the access before
-    the change."""
-
-    earlier: Access
-    still_runs: Callable[[], bool]
-    """Returns whether one of these turns still runs."""
-    found: set[str]
-    """Sub-agents that these turns have started since."""
 
 
 class _PendingChange:
@@ -169,8 +157,11 @@ class ConfigSession(NotificationSink):
         """The notice for the person about the ``first_mode``, if there is one."""
         self.chosen: tuple[str, Access] | None = None
         """The mode that a person chose last, and the access that Codex then reported."""
-        self.late_change: _LateChange | None = None
-        """The last change of the mode; None if no turn ran at the change."""
+        self.began_with: dict[tuple[str, object], Settings] = {}
+        """Thread and turn that ran at a change of the rights → the settings that the turn began
+        with, with which it can still start sub-agents."""
+        self.inherited: dict[str, Access] = {}
+        """Sub-agents that such a turn has started since → the access that they began with."""
         self.kept_access: dict[str, Access] = {}
         """Sub-agents whose access Codex did not change → the access that they have."""
         self._preset_effort = False
@@ -185,7 +176,8 @@ class ConfigSession(NotificationSink):
         before = self.settings
         self.unsubscribe()
         if catalogues.codex is not self.codex:  # sub-agents load with the new access
-            self.kept_access.clear()
+            for known in (self.kept_access, self.began_with, self.inherited):
+                known.clear()
         self._catalogues, self.settings = catalogues, settings_of_thread(result)
         self._subscribe()
         return before
@@ -194,7 +186,7 @@ class ConfigSession(NotificationSink):
         """Take over the knowledge of sub-agents from the settings before the session was opened
         again, if Codex has not loaded the sub-agents anew."""
         if earlier.codex is self.codex:
-            self.late_change = earlier.late_change
+            self.began_with, self.inherited = earlier.began_with, earlier.inherited
             for thread_id, access in earlier.kept_access.items():
                 self.keep_access(thread_id, access)
 
@@ -359,23 +351,25 @@ class Config:
 
     Each other parameter is a function that gets a session's id. ``send`` queues an event of the
     session. ``features`` returns the capabilities of its client. ``outdate`` is called before the
-    rights change: no later message may be steered into the running turn. It returns a function that
-    tells whether a turn of the session or of a sub-agent that runs now still runs; None if none
-    does. ``items`` returns the session's items and sub-agents, once a turn has run."""
+    rights change: no later message may be steered into the running turn. It returns whether a turn
+    of the session or of a sub-agent runs. ``running_turns`` returns thread and turn of each of
+    these turns. ``sub_agents`` returns the threads of the sub-agents."""
 
     def __init__(
         self,
         spawn: Spawn,
         send: Callable[[str, SessionEvent], None],
         features: Callable[[str], ClientFeatures],
-        outdate: Callable[[str], Callable[[], bool] | None] = lambda _: None,
-        items: Callable[[str], Items | None] = lambda _: None,
+        outdate: Callable[[str], bool] = lambda _: False,
+        running_turns: Callable[[str], set[tuple[str, object]]] = lambda _: set(),
+        sub_agents: Callable[[str], list[str]] = lambda _: [],
     ) -> None:
         self._spawn = spawn
         self._send = send
         self._features = features
         self._outdate = outdate
-        self._items = items
+        self._running_turns = running_turns
+        self._sub_agents = sub_agents
         self._catalogues: Catalogues | None = None
         self._sessions: dict[str, ConfigSession] = {}
         self._kept_choices: LastOnes[str, _Choices] = LastOnes(MAX_CLOSED)
@@ -566,7 +560,10 @@ class Config:
             patch = choice_patch(self._view(session), option_id, value)
             before = session.settings
             changes_rights = option_id in (MODE, COLLABORATION) and not meets(before, patch)
-            still_runs = self._outdate(session.id) if changes_rights else None
+            turn_runs = changes_rights and self._outdate(session.id)
+            if changes_rights:
+                turns, known = self._running_turns(session.id), session.began_with
+                session.began_with = {turn: known.get(turn, before) for turn in turns}
             try:
                 await session.change(patch)
             except CodexAcpError:
@@ -575,30 +572,25 @@ class Config:
             if option_id == MODE:
                 if meets(session.settings, patch):
                     session.chosen = (value, session.settings.access)
-                late = None if still_runs is None else _LateChange(before.access, still_runs, set())
-                session.late_change = late
-                items = self._items(session.id)
-                if items is not None:
-                    below = items.sub_agents_of(session.id)
-                    await self._change_sub_agents(session, before.access, below)
-            if still_runs is not None:
-                self._say_from_next_turn(session, option_id, before)
+                below = self._sub_agents(session.id)
+                await self._change_sub_agents(session, before.access, below)
+            if turn_runs:
+                began_with = session.began_with.items()
+                own = (began for (thread, _turn), began in began_with if thread == session.id)
+                self._say_from_next_turn(session, option_id, next(own, before))
             return value
 
-    def sub_agent_found(self, session_id: str, thread_id: str) -> None:
+    def sub_agent_found(self, session_id: str, thread_id: str, parent_id: str) -> None:
         """Give a new sub-agent the session's access, if a turn with another access started it."""
-        session, items = self._sessions.get(session_id), self._items(session_id)
-        if session is None or items is None:
+        session = self._sessions.get(session_id)
+        if session is None:
             return
-        above, late = items.ancestors_of(thread_id), session.late_change
-        earlier = next(
-            (session.kept_access[each] for each in above if each in session.kept_access), None
-        )
-        if late is not None and (late.still_runs() or not late.found.isdisjoint(above)):
-            late.found.add(thread_id)
-            earlier = earlier or late.earlier
-        if earlier is not None:
-            access = earlier
+        earlier = session.kept_access.get(parent_id) or session.inherited.get(parent_id)
+        for turn in self._running_turns(session_id):
+            if turn[0] == parent_id and turn in session.began_with:
+                earlier = session.began_with[turn].access
+        if earlier is not None and earlier != session.settings.access:
+            access = session.inherited[thread_id] = earlier
             self._spawn(lambda: self._change_sub_agents(session, access, [thread_id]))
 
     async def _change_sub_agents(

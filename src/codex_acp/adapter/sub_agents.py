@@ -35,7 +35,8 @@ class SubAgents:
     ``state`` is the mapping's state of the session. ``may_change_call`` returns whether a tool call
     of the session may be changed now. ``may_be_below`` returns whether a thread can be a sub-agent
     of the session, because a model can name any thread. ``on_found`` is called with the thread of
-    each new sub-agent. ``take_held`` removes and returns the held notifications of a thread."""
+    each new sub-agent and the thread above it. ``take_held`` removes and returns the held
+    notifications of a thread."""
 
     def __init__(
         self,
@@ -47,7 +48,7 @@ class SubAgents:
         say: Callable[[str], None],
         may_change_call: Callable[[], bool],
         may_be_below: Callable[[str], bool],
-        on_found: Callable[[str], None],
+        on_found: Callable[[str, str], None],
         take_held: Callable[[str], list[tuple[str, JsonValue]]],
     ) -> None:
         self._session_id = session_id
@@ -180,7 +181,7 @@ class SubAgents:
             return
         if not self._may_be_below(agent.thread_id):
             return
-        self._on_found(agent.thread_id)
+        self._on_found(agent.thread_id, agent.parent_id)
         if len(all_known) < MAX_SHOWN:
             all_known[agent.thread_id] = agent
             self._follow(agent, announce=True)

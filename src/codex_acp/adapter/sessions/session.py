@@ -70,8 +70,9 @@ class Session:
     git's configuration names; it raises RpcError if the turn may not begin.
     ``on_unloaded`` is called when Codex reports that it unloaded the thread. ``may_be_below``
     returns whether a thread may be a sub-agent of the session; ``on_sub_agent`` is called with the
-    thread of each sub-agent that Codex names. ``earlier`` returns the earlier notifications of a
-    sub-agent's thread, from before the session follows it. All methods run on the loop's thread.
+    thread of each sub-agent that Codex names, and the thread above it. ``earlier`` returns the
+    earlier notifications of a sub-agent's thread, from before the session follows it. All methods
+    run on the loop's thread.
     """
 
     def __init__(
@@ -86,7 +87,7 @@ class Session:
         ensure_git_consent: Callable[[], Awaitable[None]],
         on_unloaded: Callable[[], None],
         may_be_below: Callable[[str], bool],
-        on_sub_agent: Callable[[str], None],
+        on_sub_agent: Callable[[str, str], None],
         earlier: Callable[[str], list[tuple[str, JsonValue]]],
     ) -> None:
         self.id = session_id

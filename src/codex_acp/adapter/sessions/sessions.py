@@ -173,8 +173,9 @@ class Sessions:
         self._open: dict[str, OpenSession] = {}
         self.on_session_made: Callable[[Session, OpenSession], None] = lambda *_: None
         """Called with each new `Session`, before its first notification; set by `CodexAgent`."""
-        self.on_sub_agent: Callable[[str, str], None] = lambda *_: None
-        """Called with a session's id and the thread of a new sub-agent; set by `CodexAgent`."""
+        self.on_sub_agent: Callable[[str, str, str], None] = lambda *_: None
+        """Called with a session's id, the thread of a new sub-agent and the thread above it; set by
+        `CodexAgent`."""
 
     # The connections to Codex.
 
@@ -385,7 +386,7 @@ class Sessions:
             ),
             on_unloaded=partial(self._unloaded, opened),
             may_be_below=partial(self._may_be_below, session_id),
-            on_sub_agent=lambda thread_id: self.on_sub_agent(session_id, thread_id),
+            on_sub_agent=lambda *threads: self.on_sub_agent(session_id, *threads),
             earlier=opened.take_unclaimed,
         )
         self.on_session_made(session, opened)
@@ -418,34 +419,31 @@ class Sessions:
             self._interrupt(opened.codex, agent_thread, agent_turn)
         intake.prompt_cancelled(session_id)
 
-    def rights_changed(self, session_id: str) -> Callable[[], bool] | None:
+    def rights_changed(self, session_id: str) -> bool:
         """Have later messages wait for the end of the turn that runs, because the session gets
-        other rights. Return a function that tells whether a turn of the session or of a sub-agent
-        that runs now still runs; None if none does."""
+        other rights. Return whether a turn of the session or of a sub-agent runs."""
+        session = self._open[session_id].session
+        return session is not None and session.rights_changed()
+
+    def running_turns(self, session_id: str) -> set[tuple[str, object]]:
+        """Return thread and turn of each turn that runs in a session and in its sub-agents. The
+        session's own turn is there as a run, too: Codex may not have named the turn yet."""
         opened = self._open[session_id]
-        session = opened.session
-        if session is None or not session.rights_changed():
-            return None
-        machine, items = session.driver.machine, opened.connection.intake.items
-        number = None if machine.run is None else machine.run.number
-        turn = items.running_turn(session_id)
-        below = set(items.running_sub_agents_of(session_id))
+        turns: set[tuple[str, object]] = set()
+        if opened.session is not None:
+            machine = opened.session.driver.machine
+            if machine.run is not None:
+                turns.add((session_id, (machine, machine.run.number)))
+        items = opened.connection.items
+        if items is not None:
+            turns |= {*items.running_sub_agents_of(session_id)}
+            turns.add((session_id, items.running_turn(session_id)))
+        return {(thread, turn) for thread, turn in turns if turn is not None}
 
-        def still_runs() -> bool:
-            # The machine of a session that was opened again hears nothing more.
-            run = machine.run if self._open.get(session_id) is opened else None
-            return (
-                (run is not None and run.number == number)
-                or items.is_running(session_id, turn)
-                or not below.isdisjoint(items.running_sub_agents_of(session_id))
-            )
-
-        return still_runs
-
-    def items_of(self, session_id: str) -> Items | None:
-        """Return the items, turns and sub-agents of a session's connection; None until a turn has
-        run on the connection: nothing is loaded to find that out."""
-        return self._open[session_id].connection.items
+    def sub_agents_of(self, session_id: str) -> list[str]:
+        """Return the threads of a session's sub-agents, at any depth, running or not."""
+        items = self._open[session_id].connection.items
+        return [] if items is None else items.sub_agents_of(session_id)
 
     def refuse_sub_agent(self, session_id: str) -> None:
         """Raise RpcError -32602 for a thread that Codex started as a sub-agent's: no client may use
