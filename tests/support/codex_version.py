@@ -23,6 +23,10 @@ NO_ASIDE = "has no questions that do not wait"
 
 KEEPS_LOADED = "keeps a thread loaded for half an hour after the last one has left it"
 
+ONE_MACHINE = "does not list the machines of a thread"
+
+ANOTHER_ID = "turn/start in a running turn answers with another id than that turn's"
+
 DIFFERENCES: dict[str, dict[str, dict[str, str]]] = {
     "0.163.0": {
         "e2e_contract/test_contract_async_questions.py": {
@@ -39,6 +43,18 @@ DIFFERENCES: dict[str, dict[str, dict[str, str]]] = {
         "e2e_contract/test_contract_odd_moments.py": {
             "test_3_8_a_code_mode_models_command_and_tool_call_are_asked_about_one_by_one": (
                 "its catalogue does not have the code mode model of this test"
+            )
+        },
+        "e2e_contract/test_contract_environments.py": {
+            "test_3_8_a_command_on_another_machine_names_it_and_no_rule_reaches_both": ONE_MACHINE,
+            "test_3_8_an_edit_names_the_machines_and_shows_nothing_of_this_one": ONE_MACHINE,
+        },
+        "e2e/test_commands.py": {
+            "test_a_goal_that_is_given_up_leaves_the_turn_to_a_message_that_joined_it": ANOTHER_ID
+        },
+        "e2e/test_environments.py": {
+            "test_3_8_no_card_of_an_edit_says_what_this_disk_has_where_it_may_be_another_one": (
+                ONE_MACHINE
             )
         },
         "e2e/test_codex_trouble.py": {
@@ -99,6 +115,9 @@ DIFFERENCES: dict[str, dict[str, dict[str, str]]] = {
                 "its stored history has no commands"
             ),
             "test_what_is_a_sub_agents_cannot_be_used_as_a_session": KEEPS_LOADED,
+            "test_3_9_a_sub_agents_form_stays_open_when_its_session_is_loaded": (
+                "its history has the calls that run, which are shown as failed until they end"
+            ),
         },
         "e2e/test_sessions_elsewhere.py": {
             "test_what_is_closed_here_is_opened_elsewhere_at_once": KEEPS_LOADED,
@@ -126,15 +145,12 @@ DIFFERENCES: dict[str, dict[str, dict[str, str]]] = {
                 "does not send the first output of a command"
             )
         },
-        "codex/test_turns_with_codex.py": {
-            "test_a_detached_turn_runs_on": (
-                "turn/start in a running turn answers with another id than that turn's"
-            )
-        },
+        "codex/test_turns_with_codex.py": {"test_a_detached_turn_runs_on": ANOTHER_ID},
         "codex/test_policies_with_codex.py": {
             "test_6_2_under_never_codex_asks_nobody_and_the_start_says_so[read-only-0]": (
                 "under policy never runs every tool of an MCP server, also in a read-only sandbox"
-            )
+            ),
+            "test_6_2_no_policy_allows_what_is_named_on_another_machine": ONE_MACHINE,
         },
     }
 }
