@@ -244,14 +244,16 @@ def pyright(session: nox.Session) -> None:
 
 @nox.session
 def regen(session: nox.Session) -> None:
-    """Write the generated tree anew from the pinned schemas; offline once installed."""
+    """Write the generated tree and stubs anew from the pinned schemas; offline once installed."""
     session.run(shared(session), "-m", "codegen", *session.posargs)
+    session.run(shared(session), "-m", "codegen.stubs")
 
 
 @nox.session
 def regen_check(session: nox.Session) -> None:
     """Prove that regenerating changes nothing; prints a diff and fails if it does."""
     session.run(shared(session), "-m", "codegen", "--check")
+    session.run(shared(session), "-m", "codegen.stubs", "--check")
 
 
 @nox.session

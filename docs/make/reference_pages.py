@@ -62,7 +62,10 @@ def _page(name: str, title: str) -> str:
 def _below(module: str, name: str) -> list[str]:
     """Return the string that stands below an alias or a value where it is defined."""
     found = importlib.util.find_spec(module)
-    tree = ast.parse(Path(str(found.origin)).read_text() if found else "")
+    assert found is not None
+    source = Path(str(found.origin))
+    stub = source.with_suffix(".pyi")  # of a module whose names load lazily
+    tree = ast.parse((stub if stub.exists() else source).read_text())
     for node in ast.walk(tree):
         if (
             isinstance(node, ast.ImportFrom)

@@ -26,7 +26,7 @@ def lazy(
 
     ``names_of`` maps a module to its public names: a list, or one string with spaces. The module is
     below the package, or has its full name. The names under "" are modules of the package. Type
-    checkers and editors read the imports beside the call; a test compares both.
+    checkers and editors read the stub beside the package, which `nox -s regen` makes of the table.
     """
     module_of = {
         name: module

@@ -9,13 +9,14 @@ from pathlib import Path
 
 import pytest
 
-PACKAGES = ("acp", "codex", "fleet", "runtime", "testing", "transcript")
+from codegen import stubs
+
+PACKAGES = ("acp", "bridge", "codex", "fleet", "runtime", "testing", "transcript")
 
 
-def seen(source: str) -> Iterator[tuple[str, str]]:
-    """Module and name of what is imported under ``TYPE_CHECKING`` to be public."""
-    block = next(node for node in ast.parse(source).body if isinstance(node, ast.If))
-    for node in block.body:
+def seen(stub: str) -> Iterator[tuple[str, str]]:
+    """Module and name of what a stub imports to be public."""
+    for node in ast.parse(stub).body:
         assert isinstance(node, ast.ImportFrom)
         assert node.module is not None
         for alias in node.names:
@@ -23,11 +24,16 @@ def seen(source: str) -> Iterator[tuple[str, str]]:
             yield node.module, alias.name
 
 
+def test_the_stubs_are_those_of_the_tables(capsys: pytest.CaptureFixture[str]) -> None:
+    assert stubs.main(["--check"]) == 0, "run `nox -s regen`:\n" + capsys.readouterr().out
+
+
 @pytest.mark.parametrize("package", PACKAGES)
 def test_the_lazy_names_are_those_that_type_checkers_see(package: str) -> None:
     module = import_module(f"codex_acp.{package}")
     assert module.__file__ is not None
-    home_of = {name: home for home, name in seen(Path(module.__file__).read_text())}
+    stub = Path(module.__file__).with_suffix(".pyi").read_text()
+    home_of = {name: home for home, name in seen(stub)}
     assert sorted(home_of) == sorted(module.__all__) == dir(module)
     for name, home in home_of.items():
         whole = f"{home}.{name}"

@@ -10,22 +10,13 @@ Source: ``schema/acp/v1_unstable.json``; ``schema/acp/v1.json`` has the stable p
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from codex_acp._lazy import lazy
+from codex_acp.acp._generated.v1.models import MODULE_OF as _MODULE_OF
 
-if TYPE_CHECKING:
-    from codex_acp.acp._generated.v1.models import *  # noqa: F403 - as the schema names them
-    from codex_acp.wire.model import UnknownValue as UnknownValue  # noqa: PLC0414 - re-exported
-    from codex_acp.wire.model import UnknownVariant as UnknownVariant  # noqa: PLC0414
-    from codex_acp.wire.model import WireModel as WireModel  # noqa: PLC0414
-else:
-    from codex_acp.acp._generated.v1.models import MODULE_OF as _MODULE_OF
-
-    __all__, __getattr__, __dir__ = lazy(
-        __name__,
-        {
-            "codex_acp.acp._generated.v1.models": _MODULE_OF,
-            "codex_acp.wire.model": "UnknownValue UnknownVariant WireModel",
-        },
-    )
+__all__, __getattr__, __dir__ = lazy(
+    __name__,
+    {
+        "codex_acp.acp._generated.v1.models": _MODULE_OF,
+        "codex_acp.wire.model": "UnknownValue UnknownVariant WireModel",
+    },
+)

@@ -25,27 +25,12 @@ from __future__ import annotations
 
 from codex_acp._lazy import lazy
 
-TYPE_CHECKING = False  # without importing typing, which takes time
-if TYPE_CHECKING:
-    from codex_acp.bridge.bridge import Approval as Approval
-    from codex_acp.bridge.bridge import Bridge as Bridge
-    from codex_acp.bridge.bridge import Decline as Decline
-    from codex_acp.bridge.bridge import Elicitation as Elicitation
-    from codex_acp.bridge.bridge import Reply as Reply
-    from codex_acp.bridge.bridge import Route as Route
-    from codex_acp.bridge.bridge import RunningTurn as RunningTurn
-    from codex_acp.bridge.bridge import Told as Told
-    from codex_acp.codex.approvals.real_paths import look_at as look_at
-    from codex_acp.codex.approvals.running_items import PathLook as PathLook
-    from codex_acp.mapping.events import PromptFailure as PromptFailure
-    from codex_acp.mapping.events import PromptStop as PromptStop
-else:
-    __all__, __getattr__, __dir__ = lazy(
-        __name__,
-        {
-            "bridge": "Approval Bridge Decline Elicitation Reply Route RunningTurn Told",
-            "codex_acp.codex.approvals.running_items": "PathLook",
-            "codex_acp.codex.approvals.real_paths": "look_at",
-            "codex_acp.mapping.events": "PromptFailure PromptStop",
-        },
-    )
+__all__, __getattr__, __dir__ = lazy(
+    __name__,
+    {
+        "bridge": "Approval Bridge Decline Elicitation Reply Route RunningTurn Told",
+        "codex_acp.codex.approvals.running_items": "PathLook",
+        "codex_acp.codex.approvals.real_paths": "look_at",
+        "codex_acp.mapping.events": "PromptFailure PromptStop",
+    },
+)

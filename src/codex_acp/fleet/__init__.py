@@ -18,44 +18,19 @@ from __future__ import annotations
 
 from codex_acp._lazy import lazy
 
-TYPE_CHECKING = False  # without importing typing, which takes time
-if TYPE_CHECKING:
-    from codex_acp.fleet.engines import LocalEngine as LocalEngine
-    from codex_acp.fleet.engines import RayEngine as RayEngine
-    from codex_acp.fleet.errors import CheckoutError as CheckoutError
-    from codex_acp.fleet.errors import EngineError as EngineError
-    from codex_acp.fleet.errors import EngineNotInstalled as EngineNotInstalled
-    from codex_acp.fleet.errors import FleetError as FleetError
-    from codex_acp.fleet.errors import OutcomeNotWritten as OutcomeNotWritten
-    from codex_acp.fleet.errors import OutDirectoryError as OutDirectoryError
-    from codex_acp.fleet.errors import OutDirectoryInUse as OutDirectoryInUse
-    from codex_acp.fleet.errors import TaskFileError as TaskFileError
-    from codex_acp.fleet.errors import WorkerLost as WorkerLost
-    from codex_acp.fleet.fleet import Fleet as Fleet
-    from codex_acp.fleet.fleet import FleetRun as FleetRun
-    from codex_acp.fleet.fleet import Retries as Retries
-    from codex_acp.fleet.fleet import deny_all as deny_all
-    from codex_acp.fleet.jobs import Usage as Usage
-    from codex_acp.fleet.outcomes import Attempt as Attempt
-    from codex_acp.fleet.outcomes import Outcome as Outcome
-    from codex_acp.fleet.outcomes import read_outcomes as read_outcomes
-    from codex_acp.fleet.questions import TaskPermission as TaskPermission
-    from codex_acp.fleet.task import Task as Task
-    from codex_acp.fleet.task_file import read_tasks as read_tasks
-else:
-    __all__, __getattr__, __dir__ = lazy(
-        __name__,
-        {
-            "engines": "LocalEngine RayEngine",
-            "errors": (
-                "CheckoutError EngineError EngineNotInstalled FleetError OutDirectoryError "
-                "OutDirectoryInUse OutcomeNotWritten TaskFileError WorkerLost"
-            ),
-            "fleet": "Fleet FleetRun Retries deny_all",
-            "jobs": "Usage",
-            "outcomes": "Attempt Outcome read_outcomes",
-            "questions": "TaskPermission",
-            "task": "Task",
-            "task_file": "read_tasks",
-        },
-    )
+__all__, __getattr__, __dir__ = lazy(
+    __name__,
+    {
+        "engines": "LocalEngine RayEngine",
+        "errors": (
+            "CheckoutError EngineError EngineNotInstalled FleetError OutDirectoryError "
+            "OutDirectoryInUse OutcomeNotWritten TaskFileError WorkerLost"
+        ),
+        "fleet": "Fleet FleetRun Retries deny_all",
+        "jobs": "Usage",
+        "outcomes": "Attempt Outcome read_outcomes",
+        "questions": "TaskPermission",
+        "task": "Task",
+        "task_file": "read_tasks",
+    },
+)
