@@ -80,6 +80,24 @@ async def test_frames_of_an_owner_who_sends_nothing_else(
         await still_works(server, bob)
 
 
+async def test_large_frames_of_an_owner_are_not_counted(
+    server: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("codex_acp.adapter.network.http_sockets.FRAMES_AT_ONCE", 10)
+    monkeypatch.setattr("codex_acp.adapter.network.http_sockets.FRAMES_PER_SECOND", 0.0)
+    headers = {**JSON, "authorization": f"Bearer {ALICE}", "acp-connection-id": "0" * 32}
+    async with Http2(server.port) as client:
+        posted = client.request("POST", headers, ends=False)
+        for left in reversed(range(20)):
+            client.frames.send_data(posted, b" " * 2_000, end_stream=not left)
+            await client.flush()
+        while not any(isinstance(each, ResponseReceived) for each in await client.events()):
+            pass
+        with pytest.raises(AssertionError, match="all taken"):
+            await client.send_until_cut(iter([FRAMES["pings"]]))
+        await client.send_until_cut(repeat(FRAMES["pings"]))
+
+
 async def test_frames_that_nobody_counts_cannot_be_changed_to(server: Served) -> None:
     begin = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
     upgrade = {"Connection": "Upgrade, HTTP2-Settings", "Upgrade": "h2c", "HTTP2-Settings": ""}

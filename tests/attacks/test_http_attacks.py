@@ -17,6 +17,7 @@ from typing import Any
 
 import anyio
 import pytest
+from h2.events import Event, StreamReset
 
 from codex_acp.adapter.network.http_link import AcceptedHttpLink
 from codex_acp.adapter.network.limits import Limits
@@ -290,6 +291,10 @@ async def test_a_reader_who_takes_nothing(tmp_path: Path, monkeypatch: pytest.Mo
                 stuck.request("GET", {**headers, **EVENTS, "acp-session-id": session})
                 await stuck.flush()
                 await alice.ended()
+                found: list[Event] = []
+                while not any(isinstance(each, StreamReset) for each in found):
+                    found = await stuck.events()
+                    assert found, "the connection was cut off"
         async with server.over_http(ALICE) as alice:
             where = {"sessionId": session, "cwd": str(server.cwd), "mcpServers": []}
             await alice.ask("session/load", where)

@@ -306,7 +306,7 @@ async def test_fragments_without_end(server: Served, monkeypatch: pytest.MonkeyP
 async def test_small_frames_without_end(
     server: Served, kind: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("codex_acp.adapter.network.limits.SMALL_FRAMES_AT_ONCE", 200)
+    monkeypatch.setattr("codex_acp.adapter.network.websockets.SMALL_FRAMES_AT_ONCE", 200)
     async with server.connect(BOB) as bob, server.connect(ALICE) as client:
         send: dict[str, Callable[[], Awaitable[object]]] = {
             "ping": client.socket.ping,
@@ -323,6 +323,21 @@ async def test_small_frames_without_end(
             await flood()
         assert "too many frames" in caplog.text
         assert await bob.ask("session/list", {})
+
+
+async def test_only_small_frames_are_counted(
+    server: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("codex_acp.adapter.network.websockets.SMALL_FRAMES_AT_ONCE", 20)
+    monkeypatch.setattr("codex_acp.adapter.network.websockets.SMALL_FRAMES_PER_SECOND", 0.0)
+    async with server.connect(ALICE) as client:
+        for size in (1_024, 70_000) * 20:
+            await client.socket.send(" " * size)
+        await client.socket.send([" "] * 10)
+        assert await client.ask("session/list", {})
+        await client.socket.send([" "] * 100)
+        with anyio.fail_after(WAIT):
+            await client.socket.wait_closed()
 
 
 async def test_odd_frames_are_answered_or_ignored(server: Served) -> None:

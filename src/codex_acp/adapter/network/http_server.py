@@ -9,6 +9,7 @@ import asyncio
 import logging
 import sys
 from collections import Counter
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -16,6 +17,9 @@ from codex_acp.adapter.network.http_app import HttpApp
 from codex_acp.adapter.network.http_sockets import HttpSocket
 
 if TYPE_CHECKING:
+    from hypercorn.protocol.events import Event
+    from hyperframe.frame import Frame
+
     from codex_acp.adapter.network.access_control import AccessControl, PendingConnections
     from codex_acp.adapter.network.connection import Hub
 
@@ -77,8 +81,7 @@ class HttpServer:
         reader = asyncio.StreamReader(limit=READ_BYTES, loop=loop)
         tcp = HttpSocket(transport, self._access, self._pending, self._owned)
         self._sockets.add(tcp)
-        protocol = _Protocol(reader, partial(self._run, tcp), loop=loop)
-        protocol.socket = tcp
+        protocol = asyncio.StreamReaderProtocol(reader, partial(self._run, tcp), loop=loop)
         transport.set_protocol(protocol)
         protocol.connection_made(transport)
         protocol.data_received(data)
@@ -110,16 +113,6 @@ class HttpServer:
             tcp.abort()
 
 
-class _Protocol(asyncio.StreamReaderProtocol):
-    """Has ``socket`` check received bytes before Hypercorn reads them."""
-
-    socket: HttpSocket
-
-    def data_received(self, data: bytes) -> None:
-        if self.socket.accepts_bytes(data):
-            super().data_received(data)
-
-
 class _NoStream:
     """Takes the place of a stream that has ended: ignores what still comes for it."""
 
@@ -137,12 +130,17 @@ class _Streams(dict[int, Any]):
 
 def _mend_hypercorn() -> None:
     """Make Hypercorn's stream buffer pause its writer while the client reads nothing, and have its
-    HTTP/2 connections ignore what comes for a stream that has ended.
+    HTTP/2 connections count frames, ignore what comes for a stream that has ended, and reset a
+    stream that was given up.
 
     Hypercorn 0.18 does not pause the writer: it compares the last write with the limit, and not the
     bytes that are left in the buffer."""
+    from h2.errors import ErrorCodes
+    from h2.exceptions import ProtocolError
+    from h2.frame_buffer import FrameBuffer
     from hypercorn import protocol
     from hypercorn.protocol import h2
+    from hypercorn.protocol.events import StreamClosed
 
     if h2.StreamBuffer.__module__ != h2.__name__:  # mended already: once in a process
         return
@@ -156,12 +154,43 @@ def _mend_hypercorn() -> None:
                 await self._paused.clear()
                 await self._paused.wait()
 
+    class Counted(FrameBuffer):
+        """Received frames, which are counted before h2 reads their content. (The base class calls
+        this again behind each frame that it joins to the next, so that these count, too.)"""
+
+        socket: HttpSocket
+
+        def __next__(self) -> Frame:
+            frame = super().__next__()
+            if not self.socket.accepts_frame(frame):
+                raise ProtocolError("too many frames")
+            return frame
+
     class Patient(h2.H2Protocol):
-        """A connection that outlives data for a stream that has ended."""
+        """A connection that counts frames, outlives data for a stream that has ended, and resets a
+        stream that was given up."""
 
         def __init__(self, *args: Any) -> None:
             super().__init__(*args)
             self.streams = _Streams()
+            self._socket: HttpSocket = self.connection_state["socket"]
+            frames: Any = self.connection.incoming_buffer  # fails if h2 names it otherwise
+            frames.__class__, frames.socket = Counted, self._socket
+
+        async def initiate(self, *upgrade: Any) -> None:
+            if upgrade or self._socket.has_requests:  # only a new connection may speak HTTP/2
+                self._socket.abort()
+            else:
+                await super().initiate()
+
+        async def stream_send(self, event: Event) -> None:
+            buffer = self.stream_buffers.get(event.stream_id)
+            if isinstance(event, StreamClosed) and buffer is not None and not buffer._complete:
+                await buffer.close()
+                with suppress(ProtocolError):  # the client was first
+                    self.connection.reset_stream(event.stream_id, ErrorCodes.CANCEL)
+                await self._flush()
+            await super().stream_send(event)
 
     h2.__dict__["StreamBuffer"] = Bounded
     protocol.__dict__["H2Protocol"] = Patient

@@ -13,10 +13,12 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from codex_acp.adapter.network.access_control import peer_name
-from codex_acp.adapter.network.limits import Http2FrameLimit, RateLimit
+from codex_acp.adapter.network.limits import LARGE_FRAME, RateLimit
 
 if TYPE_CHECKING:
     from collections import Counter
+
+    from hyperframe.frame import Frame
 
     from codex_acp.adapter.network.access_control import AccessControl, PendingConnections
 
@@ -34,6 +36,20 @@ REQUESTS_AT_ONCE: Final = 1000
 open and reset streams costs the client little (rapid reset)."""
 
 REQUESTS_PER_SECOND: Final = 200.0
+
+PENDING_FRAMES: Final = 400
+"""HTTP/2 frames that a client may send before it shows a token: enough for the first requests."""
+
+FRAMES_AT_ONCE: Final = 5_000
+FRAMES_PER_SECOND: Final = 1_000.0
+"""HTTP/2 frames per second of one client: a request takes about four frames."""
+
+WINDOW_UPDATES_AT_ONCE: Final = 5_000
+WINDOW_UPDATES_PER_SECOND: Final = 4_000.0
+"""Window updates per second of one client. A client may send two for each event."""
+
+_DATA: Final = 0
+_WINDOW_UPDATE: Final = 8
 
 
 class HttpSocket:
@@ -60,21 +76,36 @@ class HttpSocket:
         self.peer: str = peer_name(transport.get_extra_info("peername"))
         """Address and port of the client, for the log."""
         self._refusals = 0
+        self.has_requests: bool = False
+        """Whether a request has come."""
         self._requests = RateLimit(REQUESTS_AT_ONCE, REQUESTS_PER_SECOND, loop.time)
-        self._frames = Http2FrameLimit(loop.time)
+        self._pending_frames = PENDING_FRAMES
+        self._frames = RateLimit(FRAMES_AT_ONCE, FRAMES_PER_SECOND, loop.time)
+        self._window_updates = RateLimit(
+            WINDOW_UPDATES_AT_ONCE, WINDOW_UPDATES_PER_SECOND, loop.time
+        )
         self._pending_timer = loop.call_later(PENDING_SECONDS, self.abort)
         self.owner: str | None = None
         """Owner of the token that a request has shown; None while the connection is pending."""
 
-    def accepts_bytes(self, data: bytes) -> bool:
-        """Return whether received bytes are within the limits; abort the connection if not."""
+    def accepts_frame(self, frame: Frame) -> bool:
+        """Return whether one more HTTP/2 frame is within the limits; abort the connection if not.
+        Most kinds of frames carry no request, and cost the server far more than the client."""
         if self._transport.is_closing():
             return False
-        accepted = self._frames.accepts(data, authorized=self.owner is not None)
+        if self.owner is None:
+            self._pending_frames -= 1
+            accepted = self._pending_frames >= 0
+        elif frame.type == _WINDOW_UPDATE:
+            accepted = self._window_updates.try_acquire()
+        else:
+            is_large = frame.type == _DATA and frame.body_len >= LARGE_FRAME
+            accepted = is_large or self._frames.try_acquire()
         return accepted or self._abort_for("too many frames")
 
     def accepts_request(self) -> bool:
         """Return whether one more request is within the rate; abort the connection if not."""
+        self.has_requests = True
         if self._transport.is_closing():
             return False
         return self._requests.try_acquire() or self._abort_for("too many requests")

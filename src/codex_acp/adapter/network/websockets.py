@@ -22,7 +22,7 @@ from codex_acp.adapter.network.access_control import (
     Refusal,
     peer_name,
 )
-from codex_acp.adapter.network.limits import WebSocketFrameLimit
+from codex_acp.adapter.network.limits import LARGE_FRAME, RateLimit
 from codex_acp.transport.streamable_http import CONNECTION_ID
 from codex_acp.transport.websocket import WebSocketMessages
 
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from socket import socket
 
     from websockets.asyncio.server import ServerConnection
+    from websockets.frames import Frame
     from websockets.http11 import Request, Response
 
     from codex_acp.adapter.network.access_control import Token
@@ -46,6 +47,11 @@ CLOSE_SECONDS: Final = 1.0
 
 HEAD_BYTES: Final = 16 * 1024
 """Bytes of a websocket's handshake at most; `HttpServer` serves a longer one."""
+
+
+SMALL_FRAMES_AT_ONCE: Final = 2_000
+SMALL_FRAMES_PER_SECOND: Final = 400.0
+"""Small websocket frames per second of one client. A usual client sends a few each second."""
 
 
 class AcceptedLink(WebSocketMessages):
@@ -171,6 +177,7 @@ def _connection_class(
     http_server: HttpServer | None,
 ) -> type[ServerConnection]:
     from websockets.asyncio.server import ServerConnection
+    from websockets.exceptions import ProtocolError
 
     class Accepted(ServerConnection):
         """A new connection, whose first bytes decide whether it becomes a websocket."""
@@ -187,20 +194,23 @@ def _connection_class(
                     http_server.serve(transport, first_bytes)
                     return True
             transport.set_protocol(self)
-            self._frames = WebSocketFrameLimit(asyncio.get_running_loop().time)
+            clock = asyncio.get_running_loop().time
+            self._small_frames = RateLimit(SMALL_FRAMES_AT_ONCE, SMALL_FRAMES_PER_SECOND, clock)
+            self._receive_frame = self.protocol.recv_frame
+            self.protocol.__dict__["recv_frame"] = self.count_frame
             super().connection_made(transport)
             if first_bytes:
                 self.data_received(first_bytes)
             return True
 
-        def data_received(self, data: bytes) -> None:
-            if self.transport.is_closing():
-                return
-            if self._frames.accepts(data):
-                super().data_received(data)
-            else:
+        def count_frame(self, frame: Frame) -> None:
+            """Count a frame before its content is read: a small one costs the server up to a
+            thousand times what it costs the client."""
+            if len(frame.data) < LARGE_FRAME and not self._small_frames.try_acquire():
                 logger.warning("%s was cut off: too many frames", peer_name(self.remote_address))
                 self.transport.abort()
+                raise ProtocolError("too many frames")  # ends the parser
+            self._receive_frame(frame)
 
         def connection_lost(self, exc: Exception | None) -> None:
             server.lost(self)
