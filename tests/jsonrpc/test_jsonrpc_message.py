@@ -41,6 +41,8 @@ WELL_FORMED: list[tuple[str, Message]] = [
     ('{"id":-7,"method":"","params":[]}', Request(-7, "", [])),
     ('{"id":1,"result":null}', Response(1, None)),
     ('{"id":"a","result":[1]}', Response("a", [1])),
+    ('{"id":1.0,"result":2}', Response(1, 2)),
+    ('{"id":-1e2,"error":{"code":-1,"message":"no"}}', ErrorResponse(-100, ErrorObject(-1, "no"))),
     ('{"id":1,"error":{"code":-1,"message":"no"}}', ErrorResponse(1, ErrorObject(-1, "no"))),
     (
         '{"id":null,"error":{"code":1,"message":"","data":{"x":2}}}',

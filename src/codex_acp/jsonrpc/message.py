@@ -183,7 +183,9 @@ def _id_as_written(line: bytes, read: str) -> str:
 
 
 def _decode_response(value: dict[str, JsonValue]) -> Response | ErrorResponse | Malformed:
-    has_result = "result" in value
+    has_result, answered = "result" in value, value.get("id")
+    if type(answered) is float and answered.is_integer():  # in JSON, 1.0 is the number 1
+        value["id"] = int(answered)
     if has_result and "error" in value:
         return _malformed(value, "a response cannot hold both result and error")
     response_id = value.get("id", _ABSENT)
