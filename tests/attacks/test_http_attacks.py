@@ -205,7 +205,6 @@ async def test_bodies_that_wait_for_a_connection_whose_answers_are_unread(
 
 async def test_heads_that_never_end(server: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("codex_acp.adapter.network.access_control.HANDSHAKE_SECONDS", 0.3)
-    monkeypatch.setattr("codex_acp.adapter.network.http_sockets.PENDING_SECONDS", 0.3)
     for begun in (
         "GET /acp HTTP/1.1\r\nHost:",
         "G",

@@ -342,20 +342,20 @@ def _digest(token: str) -> bytes:
 
 
 HANDSHAKE_SECONDS: Final = 10.0
-"""Seconds for the TLS handshake and the first request of a connection."""
+"""Seconds for the TLS handshake, then as many until a request has shown a token."""
 
 
 class AcceptedConnection(asyncio.Protocol):
     """A new connection, until the protocol that will serve it is known.
 
-    ``choose_protocol`` gets the connection and the bytes that the client has sent. It returns True
-    once another protocol serves the connection, False while it needs more bytes."""
+    ``choose_protocol`` gets the connection and the bytes that the client has sent, until it has set
+    the protocol."""
 
     def __init__(
         self,
         pending: PendingConnections,
         tls: ssl.SSLContext | None,
-        choose_protocol: Callable[[asyncio.Transport, bytes], bool],
+        choose_protocol: Callable[[asyncio.Transport, bytes], None],
     ) -> None:
         self._pending = pending
         self._tls = tls
@@ -366,16 +366,14 @@ class AcceptedConnection(asyncio.Protocol):
 
     def begin(self, transport: asyncio.Transport) -> None:
         """Take over a connection, which counts as pending during its TLS handshake, too."""
-        loop = asyncio.get_running_loop()
         transport.set_protocol(self)
         self._pending.add(transport)
         self._tcp_transport = transport
-        self._deadline = loop.call_later(HANDSHAKE_SECONDS, transport.abort)
         if self._tls is None:
             self._ready_transport = transport
             self._try_protocols()
         else:
-            self._securing = loop.create_task(self._secure(self._tls))  # asyncio keeps no task
+            self._securing = asyncio.create_task(self._secure(self._tls))  # asyncio keeps no task
 
     async def _secure(self, tls: ssl.SSLContext) -> None:
         loop = asyncio.get_running_loop()
@@ -397,42 +395,46 @@ class AcceptedConnection(asyncio.Protocol):
         self._try_protocols()
 
     def _try_protocols(self) -> None:
-        transport = self._ready_transport
-        if transport is not None and self._choose_protocol(transport, self._received):
-            self._deadline.cancel()
+        if self._ready_transport is not None:
+            self._choose_protocol(self._ready_transport, self._received)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget a connection that ended before it was served."""
         del exc
-        self._deadline.cancel()
         self._pending.discard(self._tcp_transport)
         if self._ready_transport is not None:
             self._pending.discard(self._ready_transport)
 
 
 class PendingConnections:
-    """Connections that have shown no token yet, at most ``most``: one more aborts the oldest.
+    """Connections that have shown no token yet, at most ``most``: one more aborts the oldest. Each
+    is aborted after `HANDSHAKE_SECONDS`.
 
     A client that opens many silent connections loses them; a client that sends its request at once
     is served."""
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self._waiting: dict[asyncio.Transport, None] = {}
+        self._waiting: dict[asyncio.Transport, asyncio.TimerHandle] = {}
+        """Connection → the timer that aborts it."""
 
     def add(self, transport: asyncio.Transport) -> None:
         """Count a new connection, and abort the oldest if there are too many."""
-        self._waiting[transport] = None
+        loop = asyncio.get_running_loop()
+        self._waiting[transport] = loop.call_later(HANDSHAKE_SECONDS, transport.abort)
         if len(self._waiting) > self._most:
             oldest = next(iter(self._waiting))
-            del self._waiting[oldest]
+            self.discard(oldest)
             oldest.abort()
 
     def discard(self, transport: asyncio.Transport) -> None:
         """Stop counting a connection that was accepted or refused, or has ended. Idempotent."""
-        self._waiting.pop(transport, None)
+        timer = self._waiting.pop(transport, None)
+        if timer is not None:
+            timer.cancel()
 
     def abort_all(self) -> None:
         """Abort all pending connections: the server ends."""
         for transport in tuple(self._waiting):
+            self.discard(transport)
             transport.abort()

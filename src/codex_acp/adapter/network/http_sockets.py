@@ -24,9 +24,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-PENDING_SECONDS: Final = 10.0
-"""Seconds that a connection may be pending."""
-
 MAX_REFUSALS: Final = 20
 """Refused requests after which a pending connection is aborted: a refusal costs the server more
 than the client."""
@@ -84,7 +81,6 @@ class HttpSocket:
         self._window_updates = RateLimit(
             WINDOW_UPDATES_AT_ONCE, WINDOW_UPDATES_PER_SECOND, loop.time
         )
-        self._pending_timer = loop.call_later(PENDING_SECONDS, self.abort)
         self.owner: str | None = None
         """Owner of the token that a request has shown; None while the connection is pending."""
 
@@ -123,7 +119,7 @@ class HttpSocket:
             return False
         self._owned[owner] += 1
         self.owner = owner
-        self._end_pending()
+        self._pending.discard(self._transport)
         return True
 
     def count_refusal(self) -> None:
@@ -144,10 +140,6 @@ class HttpSocket:
 
     def release(self) -> None:
         """Stop counting the connection, which has ended."""
-        self._end_pending()
+        self._pending.discard(self._transport)
         if self.owner is not None:
             self._owned[self.owner] -= 1
-
-    def _end_pending(self) -> None:
-        self._pending_timer.cancel()
-        self._pending.discard(self._transport)

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, Final
 from anyio import CancelScope
 
 from codex_acp.adapter.network.access_control import (
-    HANDSHAKE_SECONDS,
     AcceptedConnection,
     AccessControl,
     PendingConnections,
@@ -154,7 +153,7 @@ async def network_server(
         create_connection=_connection_class(server, pending, tls, http_server),
         compression=None,
         max_size=limits.message_bytes,
-        open_timeout=HANDSHAKE_SECONDS,
+        open_timeout=None,  # `PendingConnections` has the time limit
         close_timeout=CLOSE_SECONDS,
         ping_interval=limits.ping_seconds,
         ping_timeout=limits.ping_seconds,
@@ -185,14 +184,14 @@ def _connection_class(
         def connection_made(self, transport: Any) -> None:
             AcceptedConnection(pending, tls, self.choose_protocol).begin(transport)
 
-        def choose_protocol(self, transport: Any, first_bytes: bytes) -> bool:
+        def choose_protocol(self, transport: Any, first_bytes: bytes) -> None:
             if http_server is not None:
                 is_websocket = _wants_websocket(first_bytes)
                 if is_websocket is None:
-                    return False
+                    return
                 if not is_websocket:
                     http_server.serve(transport, first_bytes)
-                    return True
+                    return
             transport.set_protocol(self)
             clock = asyncio.get_running_loop().time
             self._small_frames = RateLimit(SMALL_FRAMES_AT_ONCE, SMALL_FRAMES_PER_SECOND, clock)
@@ -201,7 +200,6 @@ def _connection_class(
             super().connection_made(transport)
             if first_bytes:
                 self.data_received(first_bytes)
-            return True
 
         def count_frame(self, frame: Frame) -> None:
             """Count a frame before its content is read: a small one costs the server up to a
