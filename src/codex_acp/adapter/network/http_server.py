@@ -13,6 +13,17 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from h2.errors import ErrorCodes
+from h2.exceptions import ProtocolError
+from h2.frame_buffer import FrameBuffer
+from hypercorn import protocol as protocols
+from hypercorn.app_wrappers import ASGIWrapper
+from hypercorn.asyncio.tcp_server import TCPServer
+from hypercorn.asyncio.worker_context import WorkerContext
+from hypercorn.config import Config
+from hypercorn.protocol import h2
+from hypercorn.protocol.events import StreamClosed
+
 from codex_acp.adapter.network.http_app import HttpApp
 from codex_acp.adapter.network.http_sockets import HttpSocket
 
@@ -42,12 +53,8 @@ class HttpServer:
     """Serves HTTP for ``hub``. ``pending`` are the connections that have shown no token yet."""
 
     def __init__(self, hub: Hub, access: AccessControl, pending: PendingConnections) -> None:
-        from hypercorn.app_wrappers import ASGIWrapper
-        from hypercorn.asyncio.tcp_server import TCPServer
-        from hypercorn.asyncio.worker_context import WorkerContext
-        from hypercorn.config import Config
-
-        _mend_hypercorn()
+        h2.__dict__["StreamBuffer"] = _Bounded  # mends Hypercorn for all of this process
+        protocols.__dict__["H2Protocol"] = _Patient
         self._app = HttpApp(hub, access)
         self._access = access
         self._pending = pending
@@ -55,15 +62,6 @@ class HttpServer:
         """The open TCP connections."""
         self._owned: Counter[str] = Counter()
         """Owner → number of TCP connections that have shown a token."""
-
-        class Server(TCPServer):
-            """Stops the idle timer of a connection that has ended; Hypercorn's own does not."""
-
-            async def _read_data(self) -> None:
-                await super()._read_data()
-                await self.idle_task.stop()
-
-        self._tcp_server = Server
         self._wrapped: Any = ASGIWrapper(self._app)
         self._context = WorkerContext(None)
         self._config = config = Config()
@@ -99,9 +97,7 @@ class HttpServer:
         loop = asyncio.get_running_loop()
         state = {"socket": tcp}  # `Exchange` takes it from the scope of the request
         try:
-            await self._tcp_server(
-                self._wrapped, loop, self._config, self._context, state, reader, writer
-            )
+            await _Server(self._wrapped, loop, self._config, self._context, state, reader, writer)
         except asyncio.CancelledError:
             # The server ends. Python 3.11 logs a traceback for a cancelled task.
             logger.debug("the connection of %s is cancelled", tcp.peer)
@@ -111,6 +107,14 @@ class HttpServer:
             self._sockets.discard(tcp)
             tcp.release()
             tcp.abort()
+
+
+class _Server(TCPServer):
+    """Stops the idle timer of a connection that has ended; Hypercorn's own does not."""
+
+    async def _read_data(self) -> None:
+        await super()._read_data()
+        await self.idle_task.stop()
 
 
 class _NoStream:
@@ -128,69 +132,52 @@ class _Streams(dict[int, Any]):
         return _NoStream()
 
 
-def _mend_hypercorn() -> None:
-    """Make Hypercorn's stream buffer pause its writer while the client reads nothing, and have its
-    HTTP/2 connections count frames, ignore what comes for a stream that has ended, and reset a
-    stream that was given up.
+class _Bounded(h2.StreamBuffer):
+    """A buffer whose writer waits while more than the high-water mark is left. Hypercorn 0.18 does
+    not pause the writer: it compares the last write with the mark, and not what is left."""
 
-    Hypercorn 0.18 does not pause the writer: it compares the last write with the limit, and not the
-    bytes that are left in the buffer."""
-    from h2.errors import ErrorCodes
-    from h2.exceptions import ProtocolError
-    from h2.frame_buffer import FrameBuffer
-    from hypercorn import protocol
-    from hypercorn.protocol import h2
-    from hypercorn.protocol.events import StreamClosed
+    async def push(self, data: bytes) -> None:
+        await super().push(data)
+        while len(self.buffer) >= h2.BUFFER_HIGH_WATER and not self._complete:
+            await self._paused.clear()
+            await self._paused.wait()
 
-    if h2.StreamBuffer.__module__ != h2.__name__:  # mended already: once in a process
-        return
 
-    class Bounded(h2.StreamBuffer):
-        """A buffer whose writer waits while more than the high-water mark is left."""
+class _Counted(FrameBuffer):
+    """Received frames, which are counted before h2 reads their content. The base class calls this
+    again behind each frame that it joins to the next, so these count, too."""
 
-        async def push(self, data: bytes) -> None:
-            await super().push(data)
-            while len(self.buffer) >= h2.BUFFER_HIGH_WATER and not self._complete:
-                await self._paused.clear()
-                await self._paused.wait()
+    socket: HttpSocket
 
-    class Counted(FrameBuffer):
-        """Received frames, which are counted before h2 reads their content. (The base class calls
-        this again behind each frame that it joins to the next, so that these count, too.)"""
+    def __next__(self) -> Frame:
+        frame = super().__next__()
+        if not self.socket.accepts_frame(frame):
+            raise ProtocolError("too many frames")
+        return frame
 
-        socket: HttpSocket
 
-        def __next__(self) -> Frame:
-            frame = super().__next__()
-            if not self.socket.accepts_frame(frame):
-                raise ProtocolError("too many frames")
-            return frame
+class _Patient(h2.H2Protocol):
+    """A connection that counts frames, outlives data for a stream that has ended, and resets a
+    stream that was given up."""
 
-    class Patient(h2.H2Protocol):
-        """A connection that counts frames, outlives data for a stream that has ended, and resets a
-        stream that was given up."""
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self.streams = _Streams()
+        self._socket: HttpSocket = self.connection_state["socket"]
+        frames: Any = self.connection.incoming_buffer  # fails if h2 names it otherwise
+        frames.__class__, frames.socket = _Counted, self._socket
 
-        def __init__(self, *args: Any) -> None:
-            super().__init__(*args)
-            self.streams = _Streams()
-            self._socket: HttpSocket = self.connection_state["socket"]
-            frames: Any = self.connection.incoming_buffer  # fails if h2 names it otherwise
-            frames.__class__, frames.socket = Counted, self._socket
+    async def initiate(self, *upgrade: Any) -> None:
+        if upgrade or self._socket.has_requests:  # only a new connection may speak HTTP/2
+            self._socket.abort()
+        else:
+            await super().initiate()
 
-        async def initiate(self, *upgrade: Any) -> None:
-            if upgrade or self._socket.has_requests:  # only a new connection may speak HTTP/2
-                self._socket.abort()
-            else:
-                await super().initiate()
-
-        async def stream_send(self, event: Event) -> None:
-            buffer = self.stream_buffers.get(event.stream_id)
-            if isinstance(event, StreamClosed) and buffer is not None and not buffer._complete:
-                await buffer.close()
-                with suppress(ProtocolError):  # the client was first
-                    self.connection.reset_stream(event.stream_id, ErrorCodes.CANCEL)
-                await self._flush()
-            await super().stream_send(event)
-
-    h2.__dict__["StreamBuffer"] = Bounded
-    protocol.__dict__["H2Protocol"] = Patient
+    async def stream_send(self, event: Event) -> None:
+        buffer = self.stream_buffers.get(event.stream_id)
+        if isinstance(event, StreamClosed) and buffer is not None and not buffer._complete:
+            await buffer.close()
+            with suppress(ProtocolError):  # the client was first
+                self.connection.reset_stream(event.stream_id, ErrorCodes.CANCEL)
+            await self._flush()
+        await super().stream_send(event)
