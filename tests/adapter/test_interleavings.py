@@ -91,7 +91,7 @@ def _act(world: World, action: str, asked: Asked, which: int) -> None:
         if action == "twice":
             _respond(world, asked, _selected("p1:0"))
     elif action == "cancel_prompt":
-        world.events.prompt_cancelled(THREAD)
+        world.events.ready_runner().prompt_cancelled(THREAD)
         world.forbid(world.asked)
     elif action == "end_turn":
         world.end_turn()

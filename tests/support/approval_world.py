@@ -150,6 +150,7 @@ class World:
         self.events = RequestIntake(
             self._codex_client,
             lambda items: ServerRequestRunner(
+                self._codex_client,
                 lambda _: ConnectionAsks(self._side, 1),
                 1,
                 items,

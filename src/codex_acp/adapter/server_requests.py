@@ -99,7 +99,7 @@ class _OpenPermission:
 
 
 class ServerRequestRunner:
-    """Answers the requests of one app-server connection; ``generation`` is its number.
+    """Answers the requests of ``codex``, an app-server connection; ``generation`` is its number.
 
     ``items`` has the running items of the connection. ``asks_of`` returns the `Asks` of a session,
     ``context_of`` the routing context of a thread, ``find_session`` the open session with an id.
@@ -107,6 +107,7 @@ class ServerRequestRunner:
 
     def __init__(
         self,
+        codex: AppServerConnection,
         asks_of: Callable[[str], Asks],
         generation: int,
         items: Items,
@@ -115,6 +116,7 @@ class ServerRequestRunner:
         transcript: Transcript,
         interrupt: Callable[[str, str], None],
     ) -> None:
+        self._codex = codex
         self._asks_of = asks_of
         self._interrupt = interrupt
         self._generation = generation
@@ -130,6 +132,9 @@ class ServerRequestRunner:
         self._calls_to_end: dict[tuple[str, str], list[Approval]] = {}
         """Thread and item → accepted approvals with a tool call of their own, which ends with the
         item."""
+        self._asking_threads: list[str] = []
+        """The thread of each open async question."""
+        self._spawn = guarded(SideTasks().start)
 
     async def wait_shown(self, session_id: str) -> None:
         """Wait until all earlier messages about the session were shown (contract 4.1)."""
@@ -175,10 +180,38 @@ class ServerRequestRunner:
             case _:
                 assert_never(routed)
 
-    async def ask_async(
+    # Async questions: questions in a completed item, for whose answers no turn waits.
+
+    def ask_async(self, params: models.ItemCompletedNotification) -> None:
+        """Ask the questions of a completed item, in a task of their own."""
+        questions = async_questions(params)
+        if questions is None:
+            return
+        if self._asking_threads.count(params.thread_id) < MOST_ASYNC_QUESTIONS:
+            self._asking_threads.append(params.thread_id)
+            self._spawn(partial(self._send_async_answers, questions))
+
+    async def _send_async_answers(self, questions: AsyncQuestions) -> None:
+        """Ask async questions, and send the answers to the turn that asked."""
+        params = questions.params
+        try:
+            answered = await self._async_answers(questions)
+        finally:
+            self._asking_threads.remove(params.thread_id)
+        if answered is None:
+            return
+        text = replies_text(questions.id, params.questions, answered.answers)
+        if text is None:
+            return
+        calls = TurnCalls(self._codex, params.thread_id)
+        message: list[models.UserInput] = [models.TextUserInput(text=text, text_elements=[])]
+        if not await calls.steer(params.turn_id, message, uuid4().hex):
+            self._say_in(params.thread_id, _NOT_SENT)
+
+    async def _async_answers(
         self, questions: AsyncQuestions
     ) -> models.ToolRequestUserInputResponse | None:
-        """Ask questions for which no turn waits; return None if they could not be asked."""
+        """Return the answers to async questions; None if the questions could not be asked."""
         thread_id, turn_id = questions.params.thread_id, questions.params.turn_id
         await self.wait_shown(self._items.root_of(thread_id))
         routed = form_of_questions(questions, self._context_of(thread_id))
@@ -190,7 +223,7 @@ class ServerRequestRunner:
         reply = await self._elicitations.ask(key, routed)
         return reply if isinstance(reply, models.ToolRequestUserInputResponse) else None
 
-    def say_in(self, thread_id: str, text: str) -> None:
+    def _say_in(self, thread_id: str, text: str) -> None:
         """Send a notice to the client of the session that a thread belongs to."""
         self._say(self._items.root_of(thread_id), text)
 
@@ -201,9 +234,9 @@ class ServerRequestRunner:
         sessions; or, if ``others`` is empty, another session's model sent it a message."""
         why = f"{_TURN_USED_SESSION} ({', '.join(others)})" if others else _TURN_GOT_MESSAGE
         logger.warning("a turn of %s is interrupted: %s", thread_id, why)
-        self.say_in(thread_id, f"The turn is interrupted: {why}.")
+        self._say_in(thread_id, f"The turn is interrupted: {why}.")
         for other in others:
-            self.say_in(other, _SESSION_WAS_USED)
+            self._say_in(other, _SESSION_WAS_USED)
 
     # Events that settle open requests.
 
@@ -465,41 +498,3 @@ def _returned_or_raised(reply: WireModel | RpcError) -> WireModel:
     if isinstance(reply, RpcError):
         raise reply
     return reply
-
-
-class AsyncQuestionRunner:
-    """Asks async questions: questions in a completed item, for whose answers no turn waits."""
-
-    def __init__(
-        self, codex: AppServerConnection, get_runner: Callable[[], ServerRequestRunner]
-    ) -> None:
-        self._codex = codex
-        self._get_runner = get_runner
-        self._spawn = guarded(SideTasks().start)
-        self._asking_threads: list[str] = []
-        """The thread of each open question."""
-
-    def completed(self, params: models.ItemCompletedNotification) -> None:
-        """Ask the questions of a completed item, in a task of their own."""
-        questions = async_questions(params)
-        if questions is None:
-            return
-        if self._asking_threads.count(params.thread_id) < MOST_ASYNC_QUESTIONS:
-            self._asking_threads.append(params.thread_id)
-            self._spawn(partial(self._ask, questions))
-
-    async def _ask(self, questions: AsyncQuestions) -> None:
-        params = questions.params
-        try:
-            answered = await self._get_runner().ask_async(questions)
-        finally:
-            self._asking_threads.remove(params.thread_id)
-        if answered is None:
-            return
-        text = replies_text(questions.id, params.questions, answered.answers)
-        if text is None:
-            return
-        calls = TurnCalls(self._codex, params.thread_id)
-        message: list[models.UserInput] = [models.TextUserInput(text=text, text_elements=[])]
-        if not await calls.steer(params.turn_id, message, uuid4().hex):
-            self._get_runner().say_in(params.thread_id, _NOT_SENT)

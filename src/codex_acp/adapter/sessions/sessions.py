@@ -192,7 +192,7 @@ class Sessions:
     def on_refused(self, request: RefusedRequest) -> None:
         """Show that the connection refused a request of Codex without routing it."""
         if self._connection is not None:
-            self._connection.intake.on_refused(request)
+            self._connection.intake.ready_runner().refused(request)
 
     @property
     def intake(self) -> RequestIntake:
@@ -395,7 +395,9 @@ class Sessions:
         held = opened.held
         opened.held = opened.state = opened.early = None
         session.thread.follow(held)
-        opened.connection.intake.opened_again(session_id)
+        runner = opened.connection.intake.runner
+        if runner is not None:
+            runner.opened_again(session_id)
         return session
 
     def _may_be_elsewhere(self, session_id: str, opened: OpenSession) -> bool:
@@ -412,12 +414,14 @@ class Sessions:
         and interrupt the sub-agents."""
         intake = opened.connection.intake
         if turn_id is not None:
-            intake.settle_turn(session_id, turn_id)
+            if intake.runner is not None:
+                intake.runner.turn_ended(session_id, turn_id)
             return
         # Codex leaves a sub-agent running when the turn above it is interrupted.
         for agent_thread, agent_turn in intake.items.running_sub_agents_of(session_id):
             self._interrupt(opened.codex, agent_thread, agent_turn)
-        intake.prompt_cancelled(session_id)
+        if intake.runner is not None:
+            intake.runner.prompt_cancelled(session_id)
 
     def rights_changed(self, session_id: str) -> bool:
         """Have later messages wait for the end of the turn that runs, because the session gets
@@ -483,7 +487,8 @@ class Sessions:
         for thread, turn in running:
             self._interrupt(connection.codex, thread, turn)
         threads = frozenset([thread_id, *(thread for thread, _ in running)])
-        connection.intake.sub_agents_cancelled(threads)
+        if connection.intake.runner is not None:
+            connection.intake.runner.sub_agents_cancelled(threads)
         return True
 
     def _interrupt(self, codex: AppServerConnection, thread_id: str, turn_id: str) -> None:
@@ -517,6 +522,6 @@ class Sessions:
             return RoutingContext(items, self.client_of(root).features, self)
 
         return ServerRequestRunner(
-            lambda session_id: self.client_of(session_id).asks, generation, items, context,
+            codex, lambda session_id: self.client_of(session_id).asks, generation, items, context,
             self.find, self._log, interrupt,
         )  # fmt: skip
