@@ -7,7 +7,7 @@ import threading
 import anyio
 import pytest
 
-from codex_acp.adapter.side_tasks import in_worker_thread
+from codex_acp.transport.shielding import in_worker_thread
 
 
 def _broken() -> None:

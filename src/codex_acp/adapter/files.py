@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Final
 
 from codex_acp._files import read_at_most, read_regular
 from codex_acp._record import NamedTuple
-from codex_acp.adapter.side_tasks import in_worker_thread
 from codex_acp.codex.approvals.real_paths import look_at
+from codex_acp.transport.shielding import in_worker_thread
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -1,16 +1,10 @@
-"""Run tasks that no request waits for, and blocking functions in threads.
-
-`in_worker_thread` makes a thread for each call. To import anyio for its threads would take start-up
-time. For the event loop's own threads, the program would wait before it ends.
-"""
+"""Run tasks that no request waits for."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import threading
-from concurrent.futures import Future
-from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from codex_acp.errors import CodexAcpError
 
@@ -21,7 +15,6 @@ if TYPE_CHECKING:
     Spawn: TypeAlias = Callable[[SideTask], object]
 
 logger = logging.getLogger(__name__)
-T = TypeVar("T")
 
 CANCEL_AGAIN_SECONDS: Final = 0.05
 """Seconds after which `SideTasks.aclose` cancels a task again that has not ended."""
@@ -76,18 +69,3 @@ def guarded(spawn: Spawn) -> Spawn:
         return spawn(run)
 
     return spawn_guarded
-
-
-async def in_worker_thread(function: Callable[[], T]) -> T:
-    """Call ``function`` in a thread, which runs on if the caller is cancelled."""
-    outcome: Future[T] = Future()
-    outcome.set_running_or_notify_cancel()  # a caller that is cancelled cannot cancel it now
-
-    def run() -> None:
-        try:
-            outcome.set_result(function())
-        except Exception as error:  # noqa: BLE001 - raised where the outcome is awaited
-            outcome.set_exception(error)
-
-    threading.Thread(target=run, daemon=True).start()
-    return await asyncio.wrap_future(outcome)

@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from codex_acp.adapter.command_results import MessageCommand
-from codex_acp.adapter.side_tasks import in_worker_thread
 from codex_acp.codex._generated import models
 from codex_acp.errors import CodexAcpError
 from codex_acp.mapping import commands
 from codex_acp.mapping.content import TextBlock
 from codex_acp.mapping.prompt import user_input
+from codex_acp.transport.shielding import in_worker_thread
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

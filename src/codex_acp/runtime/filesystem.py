@@ -17,10 +17,8 @@ import stat
 import sys
 import threading
 from collections import deque
-from concurrent.futures import Future, InvalidStateError
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
@@ -29,6 +27,7 @@ import anyio
 from codex_acp._files import MAX_LINKS, resolved
 from codex_acp.errors import RpcError
 from codex_acp.jsonrpc.message import INTERNAL_ERROR, INVALID_PARAMS, RESOURCE_NOT_FOUND
+from codex_acp.transport.shielding import in_worker_thread
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Iterator
@@ -245,21 +244,17 @@ class FileThreads:
         ``work`` gets a function to call often, which raises if the thread was abandoned."""
         loop = asyncio.get_running_loop()
         abandoned = threading.Event()
-        done: Future[T] = Future()
 
         def check() -> None:
             if abandoned.is_set():
                 raise RpcError(INTERNAL_ERROR, "nobody waits for it any more")
 
-        def call() -> None:
+        def call() -> T:
             try:
-                settle = partial(done.set_result, work(check))
-            except Exception as error:  # noqa: BLE001 - `run` raises it
-                settle = partial(done.set_exception, error)
-            with suppress(InvalidStateError):  # nobody waits any more
-                settle()
-            with suppress(RuntimeError):  # the loop is closed
-                loop.call_soon_threadsafe(self._slots.release)
+                return work(check)
+            finally:
+                with suppress(RuntimeError):  # the loop is closed
+                    loop.call_soon_threadsafe(self._slots.release)
 
         try:
             with anyio.fail_after(self._seconds):
@@ -270,9 +265,7 @@ class FileThreads:
                 except BaseException:
                     self._slots.release()  # no thread was started that would release it
                     raise
-                # A daemon, so that a thread that hangs does not keep the program from ending.
-                threading.Thread(target=call, name="acp file", daemon=True).start()
-                return await asyncio.wrap_future(done)
+                return await in_worker_thread(call)
         except TimeoutError:
             message = f"it took longer than {self._seconds:g} seconds and was given up"
             raise RpcError(INTERNAL_ERROR, message) from None

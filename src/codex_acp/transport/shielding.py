@@ -1,19 +1,22 @@
 """Get and run the event loop, and wait for work that must outlast a cancellation.
 
-If the wait is cancelled, `shielded` ends at once and the work continues; `finish` ends only at the
-end of the work.
+If the wait is cancelled, `shielded` and `in_worker_thread` end at once and the work continues;
+`finish` ends only at the end of the work.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import signal
-from typing import TYPE_CHECKING, Any, TypeVar
+import threading
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from codex_acp.errors import MisuseError
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
+    from collections.abc import Callable, Coroutine
 
 
 T = TypeVar("T")
@@ -58,6 +61,29 @@ async def finish(task: asyncio.Task[T]) -> None:
     if cancelled is not None:
         raise cancelled
     task.result()
+
+
+async def in_worker_thread(function: Callable[[], T]) -> T:
+    """Call a function that may block in a thread of its own, with this task's context.
+
+    To import anyio for its threads would take start-up time, and at its end the program would wait
+    for the event loop's own threads: this one is a daemon.
+    """
+    outcome: Future[tuple[T | None, BaseException | None]] = Future()
+    outcome.set_running_or_notify_cancel()  # a caller that is cancelled cannot cancel it now
+
+    def run() -> None:
+        try:
+            outcome.set_result((function(), None))
+        except BaseException as raised:  # noqa: BLE001 - raised again below
+            outcome.set_result((None, raised))  # no future takes each exception: StopIteration
+
+    context = contextvars.copy_context()
+    threading.Thread(target=context.run, args=(run,), name="a call", daemon=True).start()
+    value, error = await asyncio.wrap_future(outcome)
+    if error is not None:
+        raise error
+    return cast("T", value)
 
 
 def run_loop(main: Coroutine[Any, Any, T]) -> T:

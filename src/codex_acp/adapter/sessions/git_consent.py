@@ -14,9 +14,9 @@ from weakref import WeakValueDictionary
 
 from codex_acp._last_ones import LastOnes
 from codex_acp.adapter.sessions.model_route import configuration
-from codex_acp.adapter.side_tasks import in_worker_thread
 from codex_acp.errors import CodexAcpError, RpcError
 from codex_acp.jsonrpc.message import INVALID_REQUEST
+from codex_acp.transport.shielding import in_worker_thread
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -64,8 +64,8 @@ async def raise_if_open_elsewhere(
     says that another process has."""
     if not is_open_elsewhere(error):
         return
-    from codex_acp.adapter.side_tasks import in_worker_thread
     from codex_acp.codex.connection.thread_peers import writer_of
+    from codex_acp.transport.shielding import in_worker_thread
 
     home = codex.server.codex_home
     raise open_elsewhere(session_id, await in_worker_thread(lambda: writer_of(home, session_id)))

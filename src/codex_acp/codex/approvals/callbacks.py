@@ -6,13 +6,11 @@ Owns the task or thread of one call. Must not know the question that the functio
 from __future__ import annotations
 
 import asyncio
-import contextvars
 import inspect
 import logging
-import threading
-from concurrent.futures import Future, InvalidStateError
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
+
+from codex_acp.transport.shielding import in_worker_thread
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine
@@ -82,7 +80,10 @@ def as_async(function: Callable[[Any], Any]) -> Callable[[Any], Awaitable[Any]]:
 
 async def call(callback: Callable[[Any], Any], argument: object) -> Any:
     """Call a function, async or sync (in a thread of its own), and await what it returns."""
-    result = callback(argument) if is_async(callback) else await _in_thread(callback, argument)
+    if is_async(callback):
+        result = callback(argument)
+    else:
+        result = await in_worker_thread(lambda: callback(argument))
     return await result if inspect.isawaitable(result) else result
 
 
@@ -91,24 +92,3 @@ def is_async(callback: Callable[..., Any]) -> bool:
     return inspect.iscoroutinefunction(callback) or inspect.iscoroutinefunction(
         type(callback).__call__
     )
-
-
-async def _in_thread(callback: Callable[[Any], Any], argument: object) -> Any:
-    """Call ``callback`` in a daemon thread: if it never returns, the program can still end."""
-    outcome: Future[tuple[Any, BaseException | None]] = Future()
-
-    def run() -> None:
-        value, error = None, None
-        try:
-            value = callback(argument)
-        except BaseException as raised:  # noqa: BLE001 - raised again where it is awaited
-            error = raised
-        with suppress(InvalidStateError):  # nobody waits any more
-            outcome.set_result((value, error))
-
-    context = contextvars.copy_context()
-    threading.Thread(target=context.run, args=(run,), name="a callback", daemon=True).start()
-    value, error = await asyncio.wrap_future(outcome)
-    if error is not None:
-        raise error
-    return value
