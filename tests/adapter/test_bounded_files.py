@@ -58,13 +58,14 @@ async def test_a_file_that_is_too_large_is_left_out(
     assert await read_files(both, 4) == {str(small): b"1234"}
 
 
+@pytest.mark.parametrize("text", ["12345", "ÄÖ5"], ids=["ascii", "more bytes than characters"])
 def test_all_files_of_a_step_together_are_bounded(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str
 ) -> None:
     monkeypatch.setattr(files, "STEP_LIMIT", 10)
     paths = []
     for name in "abc":
-        (tmp_path / name).write_bytes(b"12345")
+        (tmp_path / name).write_text(text, encoding="utf-8")
         paths.append(str(tmp_path / name))
 
     assert list(read(paths)) == paths[:2]

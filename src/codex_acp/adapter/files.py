@@ -65,7 +65,7 @@ class FileTexts:
                 looks[path] = look._replace(unread=str(reason))
             else:
                 looks[path] = look._replace(text=text)
-                bytes_left -= len(text)
+                bytes_left -= len(text.encode())
         return looks
 
     def forget(self) -> None:
