@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import shlex
@@ -15,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from codex_acp.cli.fleet import LiveTable, Progress
+from codex_acp.cli.fleet import Progress
 from codex_acp.cli.terminal import columns_of
 from codex_acp.fleet.errors import OutDirectoryError
 from codex_acp.fleet.outcomes import Outcome, outcome_from_json
@@ -253,12 +252,10 @@ def _journal(out: Path) -> str:
 @pytest.mark.attack("agent")
 def test_no_row_of_the_live_table_is_wider_than_the_terminal() -> None:
     """What goes on in the next row is never wiped out, and begins where a question would."""
-    screen = io.StringIO()
     progress = Progress(1, lambda *_: None)
     progress.apply("a", {"type": "worker", "worker": "w"})
     progress.apply("a", {"type": "tool", "title": "\u6f22" * 60})
-    LiveTable(screen).draw(progress)
-    rows = screen.getvalue().splitlines()
+    rows = progress.table(79)
     assert max(sum(map(columns_of, row)) for row in rows) < 80
     assert len(rows) == 2
 

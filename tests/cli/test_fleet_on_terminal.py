@@ -20,8 +20,9 @@ def test_the_questions_of_all_tasks_are_asked_one_after_the_other(tmp_path: Path
     with OnTerminal(env, *arguments, "--policy", "ask", command="fleet") as screen:
         screen.until("Enter rejects: ")
         asked = ["first", "second"]
-        asked.sort(key=lambda name: screen.screen.rfind(f"task {name}"), reverse=True)
-        assert f"task {asked[0]}" in screen.screen
+        asked.sort(key=lambda name: screen.screen.rfind(f"task {name} asks"), reverse=True)
+        assert f"task {asked[0]} asks" in screen.screen
+        assert f"(1 more question waits: task {asked[1]})" in screen.screen
         screen.choose(1)
         screen.until("Enter rejects: ", times=2)
         assert f"task {asked[1]}" in screen.screen
@@ -71,7 +72,7 @@ def test_a_terminal_shows_the_tasks_that_run_in_a_live_table(tmp_path: Path) -> 
         code, printed = screen.end()
     assert code == 0
     assert len(printed.splitlines()) == 2
-    assert "\x1b[3A\x1b[J" in screen.screen
+    assert "\x1b[2A\x1b[J" in screen.screen
     assert screen.screen.rstrip().endswith(
         "2 of 2 completed, 0 failed, 0 running, 0 to come, 10 tokens"
     )

@@ -11,7 +11,7 @@ import os
 import signal
 import sys
 import time
-from contextlib import asynccontextmanager, redirect_stdout
+from contextlib import nullcontext, redirect_stdout
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -24,11 +24,10 @@ from codex_acp.cli.terminal import (
     FAILED,
     SIGNALLED,
     LineReader,
-    LiveLine,
+    LiveRows,
     clipped,
     print_error,
     rows_of,
-    size_of,
 )
 from codex_acp.errors import CodexAcpError, MisuseError
 from codex_acp.fleet import (
@@ -52,15 +51,11 @@ from codex_acp.transport.shielding import run_loop
 
 if TYPE_CHECKING:
     from argparse import Namespace
-    from collections.abc import AsyncIterator, Callable, Mapping
+    from collections.abc import Awaitable, Callable, Mapping
     from typing import TextIO
 
     from codex_acp.acp.types import PermissionOption
     from codex_acp.fleet import FleetRun, Outcome, Task, TaskPermission
-    from codex_acp.runtime import Form, FormAnswer, UrlAnswer, UrlRequest
-
-TABLE_SECONDS: Final = 0.5
-"""Time between two drawings of the table of running tasks."""
 
 
 def run_or_show(options: Namespace) -> int:
@@ -93,13 +88,13 @@ class _Run:
         self._options = options
         self._out = out
         self._screen = screen
-        self._questions = FleetQuestions(screen, LineReader()) if asks else None
+        self._questions = Questions(screen, LineReader(), "") if asks else None
         """Asks the person; None if nobody can be asked, or no task may ask."""
         self._engine = self._make_engine()
         self._signal: int | None = None
         """Number of the signal that stopped the fleet."""
-        self._table: LiveTable | None = None
-        """Shows the running tasks; None if each change of a task is written as a line."""
+        self._has_table = False
+        """Whether a live table shows the running tasks; else each change of a task is a line."""
 
     async def main(self) -> int:
         """Run the tasks; return the exit code."""
@@ -107,27 +102,26 @@ class _Run:
         tasks = self._read_tasks()
         if options.policy != "ask" and all(task.policy in (None, deny_all) for task in tasks):
             self._questions = None
-        if LiveLine.possible(sys.stderr) and not options.json and self._questions is None:
-            self._table = LiveTable(sys.stderr)
-        self._progress = Progress(len(tasks), self._note_state)
+        can_draw = LiveRows.possible(sys.stderr) and not options.json
+        self._has_table = can_draw and self._questions is None
+        self._progress = progress = Progress(len(tasks), self._note_state)
         fleet_run = self._make_fleet().map(tasks)
         if isinstance(self._engine, LocalEngine):
             adopt_orphans(loop)
         async with fleet_run as outcomes:
-            drawing = loop.create_task(self._draw())
             try:
                 for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
                     loop.add_signal_handler(number, self._signalled, number, fleet_run)
-                async for outcome in outcomes:
-                    self._progress.ended(outcome)
-                    if not outcome.earlier:  # an earlier run has printed it
-                        self._print(outcome)
+                with self._screen.showing(progress.table) if self._has_table else nullcontext():
+                    async for outcome in outcomes:
+                        progress.ended(outcome)
+                        if not outcome.earlier:  # an earlier run has printed it
+                            self._print(outcome)
             finally:
-                drawing.cancel()
-                if self._table is not None:
-                    self._table.draw(self._progress, last=True)
+                if self._has_table:
+                    self._screen.say(progress.summary())
                 else:
-                    self._note(self._progress.summary())
+                    self._note(progress.summary())
         if fleet_run.left:
             reason = fleet_run.stopped or "it was stopped"
             if options.json:
@@ -136,16 +130,16 @@ class _Run:
             sentence = _tasks_are(len(fleet_run.left), "left")
             self._note(f"{sentence}, since {reason}; --resume goes on")
             return EXIT_TASKS_LEFT if self._signal is None else SIGNALLED + self._signal
-        if not self._progress.failed:
+        if not progress.failed:
             return 0
-        sentence = _tasks_are(self._progress.failed, "failed")
+        sentence = _tasks_are(progress.failed, "failed")
         self._note(f"{sentence}; --resume --retry-failed runs what failed once more")
         return FAILED
 
     def _read_tasks(self) -> list[Task]:
         """Read the tasks. Raises TaskFileError."""
         path = self._options.tasks
-        ask = None if self._questions is None else self._questions.permission
+        ask = None if self._questions is None else self._ask
         data = sys.stdin.buffer.read() if path == "-" else read_bytes(path)
         tasks, problems = parse_tasks(data, ask=ask)
         if problems and not (self._options.skip_broken and tasks):
@@ -171,9 +165,12 @@ class _Run:
         more: dict[str, Any] = {}
         policy: Any = deny_all
         if self._questions is not None:
-            more = {"on_form": self._questions.form, "on_url": self._questions.url}
+            more = {
+                "on_form": lambda task_id, form: self._questions_of(task_id).form(form),
+                "on_url": lambda task_id, request: self._questions_of(task_id).url(request),
+            }
             if options.policy == "ask":
-                policy = self._questions.permission
+                policy = self._ask
         if options.allow:
             policy = allow_kinds(*options.allow, otherwise=policy)
         if options.task_time_limit is not None:
@@ -185,26 +182,28 @@ class _Run:
             on_event=None if options.json else self._progress.apply, **more,
         )  # fmt: skip
 
+    def _ask(self, permission: TaskPermission) -> Awaitable[PermissionOption | None]:
+        """Ask the person for a permission."""
+        return self._questions_of(permission.task_id).permission(permission)
+
+    def _questions_of(self, task_id: str) -> Questions:
+        assert self._questions is not None
+        return self._questions.of_agent(f"task {shortened(visible(task_id), SHOWN_ID)}")
+
     def _note(self, text: str) -> None:
         """Show a note to the person, unless ``--json`` was given."""
         if not self._options.json:
             self._screen.note(text)
 
     def _note_state(self, task_id: str, state: str) -> None:
-        if self._table is None:  # else the table shows the state
+        if not self._has_table:  # else the table shows the state
             self._note(f"{visible(task_id)}: {state}")
 
     def _print(self, outcome: Outcome) -> None:
         if self._options.json:
             print(json.dumps(outcome_json(outcome)), file=self._out, flush=True)
         else:
-            printer = self._table or self._screen
-            printer.print(self._out, _outcome_rows(outcome, self._out))
-
-    async def _draw(self) -> None:
-        while self._table is not None:
-            self._table.draw(self._progress)
-            await asyncio.sleep(TABLE_SECONDS)
+            self._screen.print(self._out, _outcome_rows(outcome, self._out))
 
     def _signalled(self, number: int, fleet_run: FleetRun) -> None:
         """Stop the fleet at the first signal; end this process at the second."""
@@ -275,6 +274,8 @@ SHOWN_TITLE: Final = 60
 """Characters of a tool call's title in the table."""
 NAME_COLUMNS: Final = 28
 """Columns of a task's id in the table."""
+SHOWN_ID: Final = 40
+"""Characters of a task's id in a question."""
 MESSAGE_LIMIT: Final = 300
 """Characters of an outcome's message."""
 
@@ -352,6 +353,15 @@ class Progress:
         parts += [f"{running} running", f"{to_come} to come", f"{tokens} tokens"]
         return ", ".join(parts) + (f" ({self.earlier} before)" if self.earlier else "")
 
+    def table(self, columns: int) -> list[str]:
+        """Return the summary, and a row for each running task."""
+        rows, now = [self.summary()], time.monotonic()
+        for task_id, row in self.rows.items():
+            name = shortened(visible(task_id), NAME_COLUMNS)
+            numbers = f"{now - row.since:6.0f} s {row.tokens:8}"
+            rows.append(f"  {name:{NAME_COLUMNS}} {numbers}  {row.state}")
+        return [clipped(row, columns) for row in rows]
+
     def _set_state(self, task_id: str, state: str) -> None:
         self.rows[task_id].state = state
         self.say(task_id, state)
@@ -374,86 +384,3 @@ def outcome_line(outcome: Outcome) -> str:
 
 def _outcome_rows(outcome: Outcome, out: TextIO) -> str:
     return "\n".join(rows_of(outcome_line(outcome), out))
-
-
-class LiveTable:
-    """Draws the running tasks below the printed outcomes."""
-
-    def __init__(self, terminal: TextIO) -> None:
-        self._terminal = terminal
-        self._drawn = 0
-        """Number of rows of the table that are on the terminal."""
-
-    def draw(self, progress: Progress, *, last: bool = False) -> None:
-        """Draw the table; with ``last``, only the summary, which stays on the terminal."""
-        now, size = time.monotonic(), size_of(self._terminal)
-        width = max(size.columns - 1, 20)
-        lines = [progress.summary()]
-        if not last:
-            room = max(size.lines - 3, 1)  # a table higher than the terminal could not be wiped
-            for task_id, row in list(progress.rows.items())[:room]:
-                name = shortened(visible(task_id), NAME_COLUMNS)
-                numbers = f"{now - row.since:6.0f} s {row.tokens:8}"
-                lines.append(f"  {name:{NAME_COLUMNS}} {numbers}  {row.state}")
-        self._wipe()
-        self._terminal.write("".join(f"{clipped(line, width)}\n" for line in lines))
-        self._terminal.flush()
-        self._drawn = 0 if last else len(lines)
-
-    def print(self, stream: TextIO, text: str) -> None:
-        self._wipe()
-        self._terminal.flush()
-        stream.write(f"{text}\n")
-        stream.flush()
-
-    def _wipe(self) -> None:
-        if self._drawn:  # go up to the table's first row, and erase to the end of the screen
-            self._terminal.write(f"\x1b[{self._drawn}A\x1b[J")
-        self._drawn = 0
-
-
-# The questions of all tasks: one terminal asks one question at a time.
-
-SHOWN_ID: Final = 40
-"""Characters of a task's id in a question."""
-SHOWN_WAITING: Final = 5
-"""Most waiting tasks that a question names."""
-
-
-class FleetQuestions:
-    """Asks the questions. A question names its task, and the tasks with waiting questions."""
-
-    def __init__(self, screen: TextOutput, reader: LineReader) -> None:
-        self._questions = Questions(screen, reader, "")
-        self._one_at_a_time = asyncio.Lock()
-        self._waiting: list[str] = []
-        """Name of the task of each open or waiting question."""
-
-    async def permission(self, permission: TaskPermission) -> PermissionOption | None:
-        """Ask for a permission; return the option that the person chose, None to reject."""
-        async with self._asking_for(permission.task_id) as questions:
-            return await questions.permission(permission)
-
-    async def form(self, task_id: str, form: Form) -> FormAnswer:
-        async with self._asking_for(task_id) as questions:
-            return await questions.form(form)
-
-    async def url(self, task_id: str, request: UrlRequest) -> UrlAnswer:
-        async with self._asking_for(task_id) as questions:
-            return await questions.url(request)
-
-    @asynccontextmanager
-    async def _asking_for(self, task_id: str) -> AsyncIterator[Questions]:
-        """Wait until no other question is open; name this task and the waiting tasks."""
-        name = shortened(visible(task_id), SHOWN_ID)
-        self._waiting.append(name)
-        try:
-            async with self._one_at_a_time:
-                others = list(self._waiting)
-                others.remove(name)
-                names = ", ".join(others[:SHOWN_WAITING])
-                more = f" ({len(others)} more wait: {names})" if others else ""
-                self._questions.agent = f"task {name}{more}"
-                yield self._questions
-        finally:
-            self._waiting.remove(name)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
+from copy import copy
 from itertools import chain
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
@@ -53,6 +54,8 @@ _TOO_LONG: Final = Line("Too long to be shown whole, so it can only be rejected.
 _TOO_SMALL: Final = f"Too small: a question needs {LEAST_COLUMNS} columns and {LEAST_ROWS} rows."
 _MOST_REJECTING: Final = 5
 """Most choices of a question that is too long to show: an agent can send any number."""
+SHOWN_WAITING: Final = 5
+"""Most other agents with waiting questions that a question names."""
 TOGETHER_SECONDS: Final = 0.05
 """Time for earlier text and further questions to arrive before a question is shown."""
 KIND_WORDS: Final = {
@@ -104,8 +107,14 @@ class Questions:
         """Name of the agent, or of its task, that the person sees."""
         self._alone = alone
         self._one_at_a_time = asyncio.Lock()
-        self._waiting = 0
-        """Number of questions that wait for the open one."""
+        self._waiting: list[str] = []
+        """The agent of each question that waits for the open one."""
+
+    def of_agent(self, agent: str) -> Questions:
+        """Return the questions of another agent, which are asked in turn with these."""
+        others = copy(self)
+        others.agent = agent
+        return others
 
     async def permission(self, permission: Permission) -> types.PermissionOption | None:
         """Ask for a permission; return the option that the person chose, None to reject."""
@@ -177,11 +186,12 @@ class Questions:
     @asynccontextmanager
     async def _open(self) -> AsyncIterator[None]:
         """Wait until no other question is open; hold other output back within the block."""
-        self._waiting += 1
+        agent = self.agent  # may get another name meanwhile
+        self._waiting.append(agent)
         try:
             await self._one_at_a_time.acquire()
         finally:
-            self._waiting -= 1
+            self._waiting.remove(agent)
         async with AsyncExitStack() as stack:
             stack.callback(self._one_at_a_time.release)
             await stack.enter_async_context(self._alone())
@@ -199,10 +209,12 @@ class Questions:
                     raise
 
     def _waiting_note(self) -> Iterator[Line]:
-        """Yield a line with the number of waiting questions, if there are any."""
+        """Yield a line with the number of waiting questions, if there are any, and their agents."""
         if self._waiting:
-            more = "question waits" if self._waiting == 1 else "questions wait"
-            yield Line(f"({self._waiting} more {more})", "  ", "dim")
+            more = "question waits" if len(self._waiting) == 1 else "questions wait"
+            others = [agent for agent in self._waiting if agent != self.agent][:SHOWN_WAITING]
+            names = f": {', '.join(others)}" if others else ""
+            yield Line(f"({len(self._waiting)} more {more}{names})", "  ", "dim")
 
     async def _offer(self, lines: Callable[[], Iterable[Line]], words: str) -> UrlAnswer:
         """Show an elicitation with the choices ``words`` and "decline"."""

@@ -18,12 +18,24 @@ import stat
 import struct
 import termios
 import threading
+import time
 from collections import deque
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from typing import TYPE_CHECKING, Final
 
 from codex_acp.acp import types
-from codex_acp.cli.terminal import Frame, Line, LiveLine, Style, rows_of, size_of, styled, wrapped
+from codex_acp.cli.terminal import (
+    TICK_SECONDS,
+    Frame,
+    Line,
+    LiveRows,
+    Style,
+    clipped,
+    rows_of,
+    size_of,
+    styled,
+    wrapped,
+)
 from codex_acp.cli.tool_calls import changed_files, describe_outcome, exit_code_of, title_of
 from codex_acp.errors import CodexAcpError, ErrorReply, ProcessExited
 from codex_acp.jsonrpc.message import (
@@ -37,7 +49,7 @@ from codex_acp.runtime import AgentStartError, AuthenticationRequired
 from codex_acp.wire.codec import plain
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from typing import TextIO
 
     from codex_acp.cli.markdown import MarkdownText
@@ -191,6 +203,8 @@ MOST_RUNNING: Final = 10
 """Most tool calls that are named at the end of a prompt because they still run."""
 LISTED_INDENT: Final = 23
 """Columns before the description in a list: for two spaces, a name of 20 columns and a space."""
+SPINNER: Final = "-\\|/"
+"""Characters that the live line begins with, in turn."""
 PLAN_MARKS: Final = {"pending": " ", "in_progress": ">", "completed": "+", "failed": "!"}
 ENDED: Final[dict[str, tuple[str, Style]]] = {"completed": ("+", "green"), "failed": ("!", "red")}
 """Status of a tool call that has ended → its mark and style."""
@@ -238,10 +252,14 @@ class TextOutput:
         """Number of records of the log that were left out, and not counted in a note yet."""
         self._lock = threading.RLock()  # the log may be written by another thread
         # A program behind a pipe, such as ``tee``, could write into the live line.
-        self._has_live = live and LiveLine.possible(err) and not is_pipe(out)
-        self._live = LiveLine(err, self._live_text, self._put_live)
+        self._has_live = live and LiveRows.possible(err) and not is_pipe(out)
+        self._live = LiveRows(err, self._put_live)
         self._working = ""
         """Words of the live line; empty outside of `working`."""
+        self._live_words = ""
+        """Words of the live line that were drawn last."""
+        self._live_since = 0.0
+        """Time at which `_live_words` were drawn first."""
         self._running: dict[str, ToolCall] = {}
         """Tool calls that have not ended, by id."""
         self._has_markdown = markdown and self._has_live
@@ -289,10 +307,9 @@ class TextOutput:
     def working(self, words: str) -> Iterator[None]:
         """Show a live line with ``words`` within the block."""
         self._working = words
-        if self._has_live:
-            self._live.start()
         try:
-            yield
+            with self.showing(self._live_line) if self._has_live else nullcontext():
+                yield
         except BaseException:
             self._running.clear()  # nothing more is received of these calls
             raise
@@ -301,6 +318,22 @@ class TextOutput:
             ended, self._ended_after_cancel = self._ended_after_cancel, {}
             for call in ended.values():
                 self._show_ended(call, cancelled=True)
+
+    @contextmanager
+    def showing(self, rows: Callable[[int], Sequence[str]]) -> Iterator[None]:
+        """Show live rows below other output within the block, while no question is open. ``rows``
+        is that of `LiveRows.start`; ``err`` is a terminal for which `LiveRows.possible` holds."""
+
+        def shown(columns: int) -> Sequence[str]:
+            with suppress(OSError):  # other writes report a lost terminal
+                if self.no_question.is_set() and write_rest():
+                    return rows(columns)
+            return ()
+
+        self._live.start(shown)
+        try:
+            yield
+        finally:
             with self._lock:
                 self._live.stop()
 
@@ -504,11 +537,22 @@ class TextOutput:
         for line in describe_outcome(call, verbose=self.verbose):
             self.write_line(line)
 
-    def _live_text(self) -> str | None:
-        """Return the live line's text; None outside of `working`, in a question or plain text."""
-        in_plain_text = self._message_is_open and not self._has_markdown
-        if in_plain_text or not self.no_question.is_set() or not self._working:
-            return None
+    def _live_line(self, columns: int) -> Sequence[str]:
+        """Return the live line, with the seconds since its words have changed; no line in a message
+        that is written as plain text."""
+        if self._message_is_open and not self._has_markdown:
+            return ()
+        words = self._words_of_live_line()
+        now = time.monotonic()
+        if words != self._live_words:
+            self._live_words, self._live_since = words, now
+        seconds = int(now - self._live_since)
+        took = f" {seconds}s" if seconds else ""
+        shown = f"{SPINNER[int(now / TICK_SECONDS) % len(SPINNER)]} {words}"
+        room = max(1, columns - len(took))
+        return [self._styled(clipped(shown, room) + took, "dim")]
+
+    def _words_of_live_line(self) -> str:
         if self._message_is_open and self._markdown is not None:
             return self.frame.without_mark(visible(self._markdown.tail)) or self._working
         running = list(self._running.values())

@@ -15,7 +15,6 @@ import os
 import re
 import signal
 import sys
-import time
 from contextlib import contextmanager, suppress
 from textwrap import wrap
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias
@@ -333,72 +332,67 @@ def columns_of(char: str) -> int:
     return 2 if is_wide or ord(char) in _PICTURES else 1
 
 
-# The live line: the last line of a terminal says what runs, and for how long.
+# The live rows: the last rows of a terminal, which say what runs.
 
 TICK_SECONDS: Final = 0.5
-"""Time between two drawings of the line."""
-ERASED: Final = "\r\x1b[2K"
-"""Control sequence that erases the line."""
-SPINNER: Final = "-\\|/"
-"""Characters that the line begins with, in turn."""
+"""Time between two drawings of the rows."""
 
 
-class LiveLine:
-    """Draws the line on ``stream``, a terminal. ``text`` returns the words to show, without control
-    characters, or None for no line; ``write`` writes to ``stream``."""
+class LiveRows:
+    """Draws rows on ``stream``, a terminal; ``write`` writes to ``stream``."""
 
-    def __init__(
-        self, stream: TextIO, text: Callable[[], str | None], write: Callable[[str], None]
-    ) -> None:
+    def __init__(self, stream: TextIO, write: Callable[[str], None]) -> None:
         self._stream = stream
-        self._text = text
         self._write = write
-        self._drawn = False
-        self._words = ""
-        self._since = 0.0
-        """Time at which `_words` were drawn first."""
-        self._ticks = 0
+        self._drawn = 0
+        """Number of rows that are on the terminal."""
         self._timer: asyncio.TimerHandle | None = None
 
     @staticmethod
     def possible(stream: TextIO) -> bool:
-        """Return whether ``stream`` is a terminal that can erase a line."""
+        """Return whether ``stream`` is a terminal that can erase a row."""
         return stream.isatty() and os.environ.get("TERM", "dumb") != "dumb"
 
-    def start(self) -> None:
-        """Draw the line from now on, until `stop`."""
+    def start(self, rows: Callable[[int], Sequence[str]]) -> None:
+        """Draw ``rows`` from now on, until `stop`. ``rows`` gets the number of columns, and returns
+        rows without line ends that are not wider; none: no row is shown."""
+        loop = asyncio.get_running_loop()
+
+        def tick() -> None:
+            self._timer = loop.call_later(TICK_SECONDS, tick)
+            self._draw(rows)
+
         if self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(TICK_SECONDS, self._tick)
+            self._timer = loop.call_later(TICK_SECONDS, tick)
 
     def stop(self) -> None:
-        """Erase the line for good."""
+        """Erase the rows for good."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
         self.hide()
 
     def hide(self) -> None:
-        """Erase the line until the next tick, before other output."""
+        """Erase the rows until the next tick, before other output."""
         if self._drawn:
-            self._drawn = False
-            self._write(ERASED)
+            self._write(self._erasing())
 
-    def _tick(self) -> None:
-        self._timer = asyncio.get_running_loop().call_later(TICK_SECONDS, self._tick)
-        words = self._text()
-        if words is None:
+    def _draw(self, rows: Callable[[int], Sequence[str]]) -> None:
+        """Draw the rows once, in place of those that are on the terminal."""
+        size = size_of(self._stream)
+        # The last column stays free, and rows higher than the window could not be erased.
+        shown = rows(max(1, size.columns - 1))[: max(1, size.lines - 2)]
+        if not shown:
             self.hide()
             return
-        if words != self._words:
-            self._words, self._since = words, time.monotonic()
-        self._ticks += 1
-        seconds = int(time.monotonic() - self._since)
-        shown = f"{SPINNER[self._ticks % len(SPINNER)]} {words}"
-        took = f" {seconds}s" if seconds else ""
-        room = max(1, size_of(self._stream).columns - 1 - len(took))
-        style: Style = "dim" if wants_colours(self._stream) else ""
-        self._drawn = True
-        self._write(f"{ERASED}{styled(clipped(shown, room) + took, style)}")
+        self._write(self._erasing() + "\n".join(shown))
+        self._drawn = len(shown)
+
+    def _erasing(self) -> str:
+        """Return the control sequence that erases what is drawn, and the cursor's row in any case;
+        nothing is drawn afterwards."""
+        above, self._drawn = self._drawn - 1, 0
+        return "\r\x1b[2K" + (f"\x1b[{above}A\x1b[J" if above > 0 else "")
 
 
 def clipped(text: str, columns: int) -> str:
