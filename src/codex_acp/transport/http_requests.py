@@ -387,9 +387,9 @@ class HttpStream:
 # The parser of server-sent events.
 
 MAX_IDLE_BYTES: Final = 16 * 1024 * 1024
-"""Bytes of comments and unused fields between two events: a keep-alive comment has a few bytes."""
-FIELD_BYTES: Final = 8
-"""Bytes that show whether the field of a line is used: a byte order mark (3) and ``data:`` (5)."""
+"""Bytes of events without data between two messages: a keep-alive comment has a few bytes."""
+OTHER_FIELDS: Final = 256
+"""Bytes of an event besides its data, like its name and id."""
 BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 
 
@@ -402,78 +402,62 @@ class EventStream:
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
-        self._line = bytearray()  # the unfinished line; of an unused one, the first `FIELD_BYTES`
-        self._data = bytearray()  # of the unfinished event
-        self._idle = 0  # bytes of comments and unused fields since the last event
+        self._unfinished = bytearray()  # the bytes of an event whose end has not come
+        self._idle = 0  # bytes of events without data since the last message
         self._after_return = False  # the last chunk ended with CR, perhaps half of a CR LF
-        self._is_first_line = True  # then a byte order mark may begin the line
+        self._is_first = True  # then a byte order mark may begin the event
         self.has_keep_alive: bool = False
-        """Whether a comment or an unused field has come."""
+        """Whether a comment has come that is no part of a message."""
 
     @property
     def has_unfinished_event(self) -> bool:
-        """Whether an event has begun and not ended."""
-        has_line = self._line.lstrip(BYTE_ORDER_MARK) and not self._is_unused
-        return bool(self._data or has_line)
+        """Whether a message has begun and not ended."""
+        *lines, part = self._unfinished.removeprefix(BYTE_ORDER_MARK).split(b"\n")
+        has_data = any(line.startswith(b"data:") for line in lines)
+        return has_data or bool(part and b"data:".startswith(part[:5]))
 
     def feed(self, chunk: bytes) -> list[bytes]:
         """Parse a chunk; return the data of the events that it completes. Raises EventTooLarge."""
-        if not chunk:
-            return []
-        if b"\r" in chunk or self._after_return:
-            if self._after_return:
-                chunk = chunk.removeprefix(b"\n")  # the second half of a CR LF
+        if chunk and self._after_return:
+            chunk = chunk.removeprefix(b"\n")  # the second half of a CR LF
+            self._after_return = False
+        if b"\r" in chunk:
             self._after_return = chunk.endswith(b"\r")
             chunk = chunk.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
-        events: list[bytes] = []
-        *ends_of_lines, begin_of_line = chunk.split(b"\n")
-        for part in ends_of_lines:
-            self._add_to_line(part)
-            self._end_line(events)
-        self._add_to_line(begin_of_line)
-        return events
-
-    @property
-    def _is_unused(self) -> bool:
-        """Whether the unfinished line is a comment, or its field is not used."""
-        used = (b"data:", BYTE_ORDER_MARK + b"data:") if self._is_first_line else b"data:"
-        return len(self._line) >= FIELD_BYTES and not self._line.startswith(used)
-
-    def _add_to_line(self, part: bytes) -> None:
-        self._line += part
-        if self._is_unused:
-            self._count_idle(len(self._line) - FIELD_BYTES)
-            del self._line[FIELD_BYTES:]
-        # The mark, ``data:`` and a space are no data; only `_end_line` counts exactly.
-        elif len(self._line) + len(self._data) > self._limit + FIELD_BYTES + len(b" "):
+        begin = max(0, len(self._unfinished) - 1)
+        self._unfinished += chunk
+        messages: list[bytes] = []
+        while (end := self._unfinished.find(b"\n\n", begin)) >= 0:
+            message = self._data_of(bytes(self._unfinished[:end]))
+            if message is not None:
+                messages.append(message)
+            del self._unfinished[: end + 2]
+            begin = 0
+        if self._unfinished.startswith(b":"):  # some servers send no empty line behind a comment
+            self.has_keep_alive = True
+        if len(self._unfinished) > self._limit + OTHER_FIELDS:
             self._refuse()
+        return messages
 
-    def _end_line(self, events: list[bytes]) -> None:
-        """Parse the line. If it is empty, it ends an event, which is added to ``events``."""
-        line, self._line = self._line, bytearray()
-        if self._is_first_line:
-            self._is_first_line = False
-            line = line.removeprefix(BYTE_ORDER_MARK)
-        if not line:
-            if self._data:
-                events.append(bytes(self._data[:-1]))
-                self._data.clear()
-                self._idle = 0
-        elif line.startswith(b"data:"):
-            data = line.removeprefix(b"data:").removeprefix(b" ")
-            if len(data) + len(self._data) > self._limit:
-                self._refuse()
-            self._data += data
-            self._data += b"\n"
-        else:  # also a bare "data", which adds an empty line: no JSON needs it
-            self._count_idle(len(line) + 1)
-
-    def _count_idle(self, size: int) -> None:
-        self.has_keep_alive = True
-        self._idle += size
-        if self._idle > MAX_IDLE_BYTES:
-            message = f"sent more than {MAX_IDLE_BYTES} bytes of comments with no message"
-            raise EventTooLarge(message)
+    def _data_of(self, event: bytes) -> bytes | None:
+        """Return the data of a whole event; None if it has none."""
+        if self._is_first:
+            self._is_first = False
+            event = event.removeprefix(BYTE_ORDER_MARK)
+        # A bare "data", which adds an empty line, is no data here: no JSON needs it.
+        lines = [line for line in event.split(b"\n") if line.startswith(b"data:")]
+        if not lines:
+            self.has_keep_alive = self.has_keep_alive or event.startswith(b":")
+            self._idle += len(event) + 2
+            if self._idle > MAX_IDLE_BYTES:
+                message = f"sent more than {MAX_IDLE_BYTES} bytes of comments with no message"
+                raise EventTooLarge(message)
+            return None
+        data = b"\n".join(line.removeprefix(b"data:").removeprefix(b" ") for line in lines)
+        if len(data) > self._limit:
+            self._refuse()
+        self._idle = 0
+        return data
 
     def _refuse(self) -> None:
         raise EventTooLarge(f"sent a message above the limit of {self._limit} bytes")
