@@ -25,7 +25,6 @@ from codex_acp.errors import MisuseError
 from codex_acp.transcript.secrets import remember_secrets
 
 if TYPE_CHECKING:
-    import ssl
     from collections.abc import Callable, Iterable, Sequence, Set
 
     from codex_acp.adapter.network.limits import Limits
@@ -343,67 +342,6 @@ def _digest(token: str) -> bytes:
 
 HANDSHAKE_SECONDS: Final = 10.0
 """Seconds for the TLS handshake, then as many until a request has shown a token."""
-
-
-class AcceptedConnection(asyncio.Protocol):
-    """A new connection, until the protocol that will serve it is known.
-
-    ``choose_protocol`` gets the connection and the bytes that the client has sent, until it has set
-    the protocol."""
-
-    def __init__(
-        self,
-        pending: PendingConnections,
-        tls: ssl.SSLContext | None,
-        choose_protocol: Callable[[asyncio.Transport, bytes], None],
-    ) -> None:
-        self._pending = pending
-        self._tls = tls
-        self._choose_protocol = choose_protocol
-        self._received = b""
-        self._ready_transport: asyncio.Transport | None = None
-        """The transport, once the TLS handshake is over."""
-
-    def begin(self, transport: asyncio.Transport) -> None:
-        """Take over a connection, which counts as pending during its TLS handshake, too."""
-        transport.set_protocol(self)
-        self._pending.add(transport)
-        self._tcp_transport = transport
-        if self._tls is None:
-            self._ready_transport = transport
-            self._try_protocols()
-        else:
-            self._securing = asyncio.create_task(self._secure(self._tls))  # asyncio keeps no task
-
-    async def _secure(self, tls: ssl.SSLContext) -> None:
-        loop = asyncio.get_running_loop()
-        try:
-            tls_transport = await loop.start_tls(self._tcp_transport, self, tls, server_side=True)
-        except (OSError, RuntimeError) as error:  # ssl.SSLError is an OSError
-            logger.debug("a TLS handshake has failed: %s", error)
-            self.connection_lost(None)
-            self._tcp_transport.abort()
-            return
-        if tls_transport is not None:
-            self._pending.discard(self._tcp_transport)
-            self._pending.add(tls_transport)
-            self._ready_transport = tls_transport
-            self._try_protocols()
-
-    def data_received(self, data: bytes) -> None:
-        self._received += data
-        self._try_protocols()
-
-    def _try_protocols(self) -> None:
-        if self._ready_transport is not None:
-            self._choose_protocol(self._ready_transport, self._received)
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        """Forget a connection that ended before it was served."""
-        del exc
-        self._pending.discard(self._tcp_transport)
-        if self._ready_transport is not None:
-            self._pending.discard(self._ready_transport)
 
 
 class PendingConnections:

@@ -1,7 +1,7 @@
 """Accept websockets: `AccessControl` checks each handshake, then `Hub` serves an ACP connection.
 
-The package ``websockets`` is loaded when a server starts. If the server also serves streamable
-HTTP, the first bytes of a TCP connection decide between websocket and HTTP.
+If the server also serves streamable HTTP, the first bytes of a TCP connection decide between
+websocket and HTTP.
 """
 
 from __future__ import annotations
@@ -9,13 +9,15 @@ from __future__ import annotations
 import asyncio
 import logging
 from contextlib import asynccontextmanager
+from functools import partial
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from anyio import CancelScope
+from websockets.asyncio.server import ServerConnection, serve
+from websockets.exceptions import ProtocolError
 
 from codex_acp.adapter.network.access_control import (
-    AcceptedConnection,
     AccessControl,
     PendingConnections,
     Refusal,
@@ -30,7 +32,6 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from socket import socket
 
-    from websockets.asyncio.server import ServerConnection
     from websockets.frames import Frame
     from websockets.http11 import Request, Response
 
@@ -68,75 +69,13 @@ class AcceptedLink(WebSocketMessages):
         return self._accepted
 
 
-class WebSocketServer:
-    """Serves the websocket connections of one server."""
-
-    def __init__(self, hub: Hub, access: AccessControl, pending: PendingConnections) -> None:
-        self._hub = hub
-        self._access = access
-        self._pending = pending
-        self._tokens: dict[ServerConnection, Token] = {}
-
-    def process_request(self, connection: ServerConnection, request: Request) -> Response | None:
-        """Return None to accept a connection, or the response that refuses the connection."""
-        self._pending.discard(connection.transport)
-        try:
-            token = self._access.check(request.path, request.headers)
-            self._access.enter(token.owner)
-        except Refusal as refusal:
-            self._access.log(refusal, peer_name(connection.remote_address))
-            response = connection.respond(refusal.status, f"{refusal.reason}\n")
-            for name, value in refusal.headers:
-                response.headers[name] = value
-            return response
-        self._tokens[connection] = token
-        return None
-
-    def process_response(
-        self, connection: ServerConnection, request: Request, response: Response
-    ) -> Response | None:
-        """Add the connection's id; if the handshake failed, stop counting the connection."""
-        del request
-        if response.status_code == HTTPStatus.SWITCHING_PROTOCOLS:
-            response.headers[CONNECTION_ID] = connection.id.hex
-        else:
-            self._leave(connection)
-        return None
-
-    async def serve(self, connection: ServerConnection) -> None:
-        """Serve a connection that has become a websocket, to its end."""
-        connection_id = connection.id.hex
-        limit = self._access.limits.message_bytes
-        link = AcceptedLink(connection, name=f"client {connection_id[:8]}", message_limit=limit)
-        logger.info(
-            "client %s has come from %s", connection_id[:8], peer_name(connection.remote_address)
-        )
-        try:
-            await self._hub.serve(link, self._tokens[connection], connection_id)
-        finally:
-            self._leave(connection)
-
-    def lost(self, connection: ServerConnection) -> None:
-        """Forget a connection that ended, perhaps before it sent a request."""
-        self._pending.discard(connection.transport)
-        self._leave(connection)
-
-    def _leave(self, connection: ServerConnection) -> None:
-        token = self._tokens.pop(connection, None)
-        if token is not None:
-            self._access.leave(token.owner)
-
-
 @asynccontextmanager
 async def network_server(
     hub: Hub, access: AccessControl, sock: socket, tls: ssl.SSLContext | None, *, http: bool
 ) -> AsyncIterator[None]:
     """Accept connections on ``sock``; the end of the block ends them. With ``http``, `HttpServer`
     serves the connections that do not become websockets."""
-    from websockets.asyncio.server import serve
-
     pending = PendingConnections(access.limits.handshakes)
-    server = WebSocketServer(hub, access, pending)
     http_server: HttpServer | None = None
     if http:
         from codex_acp.adapter.network.http_server import HttpServer
@@ -144,13 +83,14 @@ async def network_server(
         http_server = HttpServer(hub, access, pending)
     quiet_logger = logging.getLogger("codex_acp.adapter.network.handshakes")
     quiet_logger.setLevel(logging.CRITICAL)  # `AccessControl.log` logs refusals, at a limited rate
-    limits = access.limits
+    limits, accepted = access.limits, cast("Any", _Accepted)
+    shared = _Shared(hub, access, pending, tls, http_server)
     async with serve(
-        server.serve,
+        accepted.serve_client,
         sock=sock,
-        process_request=server.process_request,
-        process_response=server.process_response,
-        create_connection=_connection_class(server, pending, tls, http_server),
+        process_request=accepted.check_request,
+        process_response=accepted.complete_response,
+        create_connection=cast("Any", partial(accepted, shared)),
         compression=None,
         max_size=limits.message_bytes,
         open_timeout=None,  # `PendingConnections` has the time limit
@@ -169,52 +109,145 @@ async def network_server(
                     await http_server.aclose()
 
 
-def _connection_class(
-    server: WebSocketServer,
-    pending: PendingConnections,
-    tls: ssl.SSLContext | None,
-    http_server: HttpServer | None,
-) -> type[ServerConnection]:
-    from websockets.asyncio.server import ServerConnection
-    from websockets.exceptions import ProtocolError
+class _Shared(NamedTuple):
+    """The objects that the connections of one server share."""
 
-    class Accepted(ServerConnection):
-        """A new connection, whose first bytes decide whether it becomes a websocket."""
+    hub: Hub
+    access: AccessControl
+    pending: PendingConnections
+    tls: ssl.SSLContext | None
+    http_server: HttpServer | None
 
-        def connection_made(self, transport: Any) -> None:
-            AcceptedConnection(pending, tls, self.choose_protocol).begin(transport)
 
-        def choose_protocol(self, transport: Any, first_bytes: bytes) -> None:
-            if http_server is not None:
-                is_websocket = _wants_websocket(first_bytes)
-                if is_websocket is None:
-                    return
-                if not is_websocket:
-                    http_server.serve(transport, first_bytes)
-                    return
-            transport.set_protocol(self)
+class _Accepted(ServerConnection):
+    """A new connection, whose first bytes decide whether it becomes a websocket."""
+
+    def __init__(self, shared: _Shared, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._shared = shared
+        self._received = b""
+        self._transports: list[asyncio.Transport] = []
+        """The transport of TCP, and that of TLS."""
+        self._is_secured = shared.tls is None
+        self._is_websocket = False
+        self._token: Token | None = None
+        """The token that the handshake has shown, until the connection ends."""
+
+    # From TCP to a websocket
+
+    def connection_made(self, transport: Any) -> None:
+        self._add(transport)
+        if self._shared.tls is None:
+            self._choose_server()
+        else:
+            self._securing = asyncio.create_task(self._secure(self._shared.tls))
+
+    def _add(self, transport: asyncio.Transport) -> None:
+        """Note a transport; the connection is pending, also during its TLS handshake."""
+        self._transports.append(transport)
+        self._shared.pending.add(transport)
+
+    async def _secure(self, tls: ssl.SSLContext) -> None:
+        (tcp,), loop = self._transports, asyncio.get_running_loop()
+        try:
+            transport = await loop.start_tls(tcp, self, tls, server_side=True)
+        except (OSError, RuntimeError) as error:  # ssl.SSLError is an OSError
+            logger.debug("a TLS handshake has failed: %s", error)
+            self._shared.pending.discard(tcp)
+            tcp.abort()
+            return
+        if transport is not None:
+            self._shared.pending.discard(tcp)
+            self._add(transport)
+            self._is_secured = True
+            self._choose_server()
+
+    def data_received(self, data: bytes) -> None:
+        if self._is_websocket:
+            super().data_received(data)
+        else:
+            self._received += data
+            if self._is_secured:
+                self._choose_server()
+
+    def _choose_server(self) -> None:
+        """Pass the connection on, unless that needs more bytes."""
+        http_server, transport = self._shared.http_server, self._transports[-1]
+        is_websocket = http_server is None or _wants_websocket(self._received)
+        if http_server is not None and is_websocket is False:
+            http_server.serve(transport, self._received)
+        elif is_websocket:
+            self._is_websocket = True
             clock = asyncio.get_running_loop().time
             self._small_frames = RateLimit(SMALL_FRAMES_AT_ONCE, SMALL_FRAMES_PER_SECOND, clock)
             self._receive_frame = self.protocol.recv_frame
-            self.protocol.__dict__["recv_frame"] = self.count_frame
+            self.protocol.__dict__["recv_frame"] = self._count_frame
             super().connection_made(transport)
-            if first_bytes:
-                self.data_received(first_bytes)
+            if self._received:
+                super().data_received(self._received)
 
-        def count_frame(self, frame: Frame) -> None:
-            """Count a frame before its content is read: a small one costs the server up to a
-            thousand times what it costs the client."""
-            if len(frame.data) < LARGE_FRAME and not self._small_frames.try_acquire():
-                logger.warning("%s was cut off: too many frames", peer_name(self.remote_address))
-                self.transport.abort()
-                raise ProtocolError("too many frames")  # ends the parser
-            self._receive_frame(frame)
+    def eof_received(self) -> None:
+        if self._is_websocket:
+            super().eof_received()
 
-        def connection_lost(self, exc: Exception | None) -> None:
-            server.lost(self)
+    def connection_lost(self, exc: Exception | None) -> None:
+        for transport in self._transports:
+            self._shared.pending.discard(transport)
+        if self._is_websocket:
+            self._leave()
             super().connection_lost(exc)
 
-    return Accepted
+    # A websocket
+
+    def check_request(self, request: Request) -> Response | None:
+        """Return None to accept a connection, or the response that refuses the connection."""
+        access = self._shared.access
+        self._shared.pending.discard(self.transport)
+        try:
+            token = access.check(request.path, request.headers)
+            access.enter(token.owner)
+        except Refusal as refusal:
+            access.log(refusal, peer_name(self.remote_address))
+            response = self.respond(refusal.status, f"{refusal.reason}\n")
+            for name, value in refusal.headers:
+                response.headers[name] = value
+            return response
+        self._token = token
+        return None
+
+    def complete_response(self, _request: Request, response: Response) -> None:
+        """Add the connection's id; if the handshake failed, stop counting the connection."""
+        if response.status_code == HTTPStatus.SWITCHING_PROTOCOLS:
+            response.headers[CONNECTION_ID] = self.id.hex
+        else:
+            self._leave()
+
+    async def serve_client(self) -> None:
+        """Serve a connection that has become a websocket, to its end."""
+        connection_id, token = self.id.hex, self._token
+        assert token is not None
+        limit = self._shared.access.limits.message_bytes
+        link = AcceptedLink(self, name=f"client {connection_id[:8]}", message_limit=limit)
+        logger.info("client %s has come from %s", connection_id[:8], peer_name(self.remote_address))
+        try:
+            await self._shared.hub.serve(link, token, connection_id)
+        finally:
+            self._leave()
+
+    def _count_frame(self, frame: Frame) -> None:
+        """Count a frame before its content is read: a small one costs the server up to a thousand
+        times what it costs the client."""
+        if len(frame.data) < LARGE_FRAME and not self._small_frames.try_acquire():
+            logger.warning("%s was cut off: too many frames", peer_name(self.remote_address))
+            self.transport.abort()
+            raise ProtocolError("too many frames")  # ends the parser
+        self._receive_frame(frame)
+
+    def _leave(self) -> None:
+        """Stop counting the connection of an owner. Idempotent."""
+        token, self._token = self._token, None
+        if token is not None:
+            self._shared.access.leave(token.owner)
 
 
 def _wants_websocket(first_bytes: bytes) -> bool | None:
