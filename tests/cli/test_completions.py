@@ -68,6 +68,7 @@ def of_bash(scripts: Path, line: str) -> list[str]:
         ("codex-acp-sdk completions ", ["bash", "fish", "zsh"]),
         ("codex-acp-sdk help ro", ["routes"]),
         ("codex-acp-sdk fleet s", ["show"]),
+        ("codex-acp-sdk fleet run a", ["a file", "a folder"]),
         ("codex-acp-sdk doctor --editor co", ["codecompanion"]),
         ("codex-acp-sdk transcript --html a", ["a file", "a folder"]),
     ],

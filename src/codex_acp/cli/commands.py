@@ -161,7 +161,7 @@ def _describe_values(parser: argparse.ArgumentParser) -> None:
     """Tell shtab how to complete the values of a parser's arguments."""
     from shtab import DIRECTORY, FILE
 
-    kinds = {"FILE": FILE, "PATH": FILE, "OUT": FILE, "DIR": DIRECTORY}
+    kinds = {"FILE": FILE, "PATH": FILE, "OUT": FILE, "TASKS": FILE, "DIR": DIRECTORY}
     for action in parser._actions:
         if action.metavar == "LEVEL":
             action.choices = LEVELS
