@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import socket
 import ssl
 from dataclasses import dataclass, field
@@ -22,6 +21,7 @@ from codex_acp.adapter.serve import VERSIONS, prepare_loop, start_garbage_collec
 from codex_acp.adapter.server.app_server import AppServer
 from codex_acp.errors import LaunchError, MisuseError, TransportError
 from codex_acp.transport.process_tree import adopt_orphans
+from codex_acp.transport.remote_address import is_loopback
 from codex_acp.transport.shielding import run_loop
 
 if TYPE_CHECKING:
@@ -74,12 +74,7 @@ class Address:
     @property
     def is_loopback(self) -> bool:
         """Whether only this machine can reach the address."""
-        if self.host == "localhost":
-            return True
-        try:
-            return ipaddress.ip_address(self.host).is_loopback
-        except ValueError:
-            return False
+        return is_loopback(self.host)
 
     def url_at(self, port: int) -> str:
         """Return the URL with ``port``, which the system has chosen if the address has port 0."""
