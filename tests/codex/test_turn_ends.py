@@ -14,6 +14,7 @@ import pytest
 from codex_acp._json import object_at
 from codex_acp.codex import (
     CodexClient,
+    NotificationStream,
     Thread,
     ThreadClosed,
     TurnFailed,
@@ -303,18 +304,50 @@ async def test_a_thread_answer_that_does_not_fit_is_an_error_at_once() -> None:
                 await codex.threads.start()
 
 
-async def test_6_3_turns_that_are_watched_alike_share_a_watchdog() -> None:
+async def test_6_3_a_silent_turn_raises_once_for_each_silence_and_may_go_on(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     script = [Expect("turn/start"), *turn_started()]
     async with thread_at(*script) as (thread, server):
-        watchdogs = thread._services.watchdogs
-        async with thread.turn("Go.", silent_after=0.05) as turn:
+        turn = thread.turn("Go.", silent_after=0.05)
+        async with turn:
             with pytest.raises(TurnSilent) as caught:
                 await turn.result()
             assert caught.value.turn_id == turn.id
-            assert list(watchdogs) == [0.05]
+            with anyio.move_on_after(0.2) as waited:
+                await turn.result()
+            assert waited.cancelled_caught
+            assert [r.getMessage() for r in caplog.records] == [str(caught.value)]
             server.play(*agent_message("At last."), *turn_completed())
             assert (await turn.result()).text == "At last."
-        assert watchdogs == {}
+
+
+async def test_6_3_events_of_sub_agents_keep_their_turn_from_being_silent() -> None:
+    spawned = {
+        "type": "collabAgentToolCall",
+        "id": "spawn",
+        "agentsStates": {},
+        "receiverThreadIds": ["child"],
+        "senderThreadId": "t",
+        "status": "inProgress",
+        "tool": "spawnAgent",
+    }
+    said = {"threadId": "child", "turnId": "c1", "itemId": "m", "delta": "x"}
+    async with thread_at(Expect("turn/start"), *turn_started()) as (thread, server):
+        times = thread._services.last_event
+        async with thread.turn("Go.") as turn, NotificationStream(thread._client) as stream:
+            place = {"threadId": thread.id, "turnId": turn.id}
+            server.play(
+                Notify("item/started", {**place, "item": spawned, "startedAtMs": 1}),
+                Pause(0.01),
+                Notify("item/agentMessage/delta", said),
+            )
+            seen = []
+            while not isinstance(await anext(stream), ItemAgentMessageDeltaEvent):
+                seen.append(times[thread.id])
+            assert times[thread.id] >= times["child"] > seen[-1]
+            server.play(*turn_completed())
+            await turn.result()
 
 
 @pytest.mark.parametrize("seconds", [0, -1.0])

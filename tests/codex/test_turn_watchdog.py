@@ -8,7 +8,6 @@ import anyio
 import pytest
 
 from codex_acp.codex import OpenRequest, SilentTurn, TurnWatchdog, ask
-from codex_acp.codex.threads.watchdog import SharedWatchdog, WatchedTurn
 from codex_acp.errors import MisuseError
 from codex_acp.testing import Entry, Notify, request_resolved, turn_completed
 from tests.codex.policy_bench import TURN, Asked, PolicyBench, ask_command
@@ -155,13 +154,3 @@ def test_a_time_that_is_not_positive_is_a_misuse(after: float) -> None:
     bench = PolicyBench(None)
     with pytest.raises(MisuseError, match="positive"):
         TurnWatchdog(bench.client, after, lambda _found: None)
-
-
-async def test_whoever_waits_for_a_turn_may_look_once_more_behind_the_end_of_its_watch() -> None:
-    async with PolicyBench(ask(Asked())) as bench:
-        watchdogs: dict[float, SharedWatchdog] = {}
-        watch = WatchedTurn(bench.client, watchdogs, AFTER, "t", "turn-1")
-        watch.close()
-
-        assert watch.check() is None
-        assert watchdogs == {}

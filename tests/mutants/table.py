@@ -59,7 +59,7 @@ MUTANTS: Final = (
     Mutant("grant-running", "codex/approvals/grants.py", "if not running:", "if False:",
         "3.2: allowed although the turn is over", f"{POLICY} {LEDGER} tests/routing"),
     Mutant("policy-turn-over", "codex/approvals/policy_runner.py",
-        "running = self._items.is_running(question.thread_id, question.turn_id)",
+        "running = self.items.is_running(question.thread_id, question.turn_id)",
         "running = True", "3.2: a policy allows in a turn that is over", POLICY),
     Mutant("policy-withdraw", "codex/approvals/policy_runner.py",
         "if not self.withdrawn.done():", "if False:",

@@ -212,6 +212,10 @@ class RequestApi(HandlerRegistration, AppServerConnection):
         """
         return () if self._runner is None else self._runner.foreign_reach.reached.get(turn_id, ())
 
+    def _ancestors_of(self, thread_id: str) -> list[str]:
+        """Return the threads above a sub-agent, as far as the policy runner follows them."""
+        return [] if self._runner is None else self._runner.items.ancestors_of(thread_id)
+
     def thread_settled(self, method: str, answer: JsonValue) -> None:
         """Let the policy runner warn if Codex can never ask the policy in the opened thread."""
         if not self._has_policy or method not in OPEN_A_THREAD:

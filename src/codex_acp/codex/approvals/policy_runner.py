@@ -109,8 +109,8 @@ class PolicyRunner(NotificationSink):
         """Thread → the policy that it was opened with, if it has one of its own."""
         self._client = client
         self._on_refused = on_refused
-        self._items = Items(client.opened_threads)
-        self.foreign_reach: ForeignReach = ForeignReach(self._items)
+        self.items: Items = Items(client.opened_threads)
+        self.foreign_reach: ForeignReach = ForeignReach(self.items)
         self._ids: actions.ActionIds[_Key] = actions.ActionIds()
         self._open: dict[_Key, _OpenQuestion] = {}
         self._unclassified: dict[tuple[str, str], asyncio.Future[Deny] | None] = {}
@@ -125,7 +125,7 @@ class PolicyRunner(NotificationSink):
 
     async def handle(self, request: ServerRequest) -> WireModel:
         """Return the reply to a request. Raises RpcError if its method has no negative reply."""
-        classified = classify(request, self._items)
+        classified = classify(request, self.items)
         if isinstance(classified, ApprovalRequest):
             return await self._approve(classified)
         if isinstance(classified, ElicitationRequest):
@@ -155,7 +155,7 @@ class PolicyRunner(NotificationSink):
             page = allowed_url(request.params.url)
             if isinstance(page, RefusedUrl):
                 return await self._refuse_unasked(request, f"the URL was refused: {page.reason}")
-        classified = classify(request, self._items)
+        classified = classify(request, self.items)
         question = self._question(classified) if isinstance(classified, ApprovalRequest) else None
         key, answer_id = (type(request.id), request.id), actions.answer_id_of(request)
         is_new = answer_id not in self._unclassified and key not in self._open
@@ -273,7 +273,7 @@ class PolicyRunner(NotificationSink):
             self._fail_closed(collision, question.thread_id, question.turn_id)
             await asyncio.sleep(0)  # an interrupt is written before the refusal
             return None
-        running = self._items.get(question.thread_id, question.item_id)
+        running = self.items.get(question.thread_id, question.item_id)
         if running is not None:
             running.asked = True  # no second request can claim to be about this item
         loop = asyncio.get_running_loop()
@@ -287,7 +287,7 @@ class PolicyRunner(NotificationSink):
             return Deny("Codex offers no way to allow it")
         place = actions.place_of(approval)
         thread_id = place.thread_id
-        turn_id = place.turn_id or self._items.running_turn(thread_id)
+        turn_id = place.turn_id or self.items.running_turn(thread_id)
         if turn_id is None:
             return Deny("Codex asks for an approval without a turn")
         return ApprovalQuestion(
@@ -295,7 +295,7 @@ class PolicyRunner(NotificationSink):
             arguments=grants.arguments_of(approval),
             offered=grantable,
             thread_id=thread_id,
-            root_thread_id=self._items.root_of(thread_id),
+            root_thread_id=self.items.root_of(thread_id),
             turn_id=turn_id,
             item_id=place.item_id,
             digest=grants.digest_of(approval),
@@ -305,7 +305,7 @@ class PolicyRunner(NotificationSink):
         """Return the decision of the policy of the thread or its nearest ancestor, or the denial
         of a withdrawn question."""
         thread_id = opened.question.thread_id
-        lineage = (thread_id, *self._items.ancestors_of(thread_id))
+        lineage = (thread_id, *self.items.ancestors_of(thread_id))
         of_lineage = (self.thread_policies[t] for t in lineage if t in self.thread_policies)
         policy = next(of_lineage, self.policy)
         task = asyncio.get_running_loop().create_task(
@@ -334,8 +334,8 @@ class PolicyRunner(NotificationSink):
             self._ids.forget(key)
             return self._refuse(request, decision.reason, answered=decision.answered)
         grant = decision.grant
-        now = actions.refreshed(question.approval, self._items)
-        running = self._items.is_running(question.thread_id, question.turn_id)
+        now = actions.refreshed(question.approval, self.items)
+        running = self.items.is_running(question.thread_id, question.turn_id)
         reply = accepting_reply(
             grant, question.offered, question.digest, now, looks, running=running
         )
@@ -362,7 +362,7 @@ class PolicyRunner(NotificationSink):
 
     def _interrupt_in_doubt(self, thread_id: str, turn_id: str) -> None:
         logger.warning("turn %s is interrupted: %s", turn_id, actions.ALLOWED_IN_DOUBT)
-        self._interrupt(thread_id, self._items.running_turn(thread_id) or turn_id)
+        self._interrupt(thread_id, self.items.running_turn(thread_id) or turn_id)
 
     async def _refuse_unasked(self, request: ServerRequest, reason: str) -> WireModel:
         """Refuse a request without its policy; requests with its id fail closed, too."""
@@ -435,7 +435,7 @@ class PolicyRunner(NotificationSink):
 
     def _apply(self, event: notifications.ServerNotification) -> None:
         """Apply a notification: interrupt turns and withdraw questions that it makes unsafe."""
-        self._items.apply(event)
+        self.items.apply(event)
         reach = self.foreign_reach.apply(event)
         if reach is not None:  # a Codex without hooks did not refuse the call (contract 3.9c)
             why = "its model reached for" if reach.others else "it got a message of another model"
@@ -462,7 +462,7 @@ class PolicyRunner(NotificationSink):
 
     def _withdraw_ended(self) -> None:
         for opened in self._open.values():
-            if not self._items.is_running(opened.question.thread_id, opened.question.turn_id):
+            if not self.items.is_running(opened.question.thread_id, opened.question.turn_id):
                 opened.withdraw("its turn is over")
 
     def on_batch_end(self) -> None:

@@ -13,6 +13,7 @@ import os
 import sys
 from contextlib import suppress
 from functools import partial
+from time import monotonic
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from codex_acp._json import list_at, object_at, text_at, value_at
@@ -58,7 +59,6 @@ if TYPE_CHECKING:
     from codex_acp.codex.threads.git_programs import Look
     from codex_acp.codex.threads.notification_stream import TurnMarks
     from codex_acp.codex.threads.tools import Tool
-    from codex_acp.codex.threads.watchdog import SharedWatchdog
     from codex_acp.jsonrpc.message import JsonValue
 
     JsonObject = dict[str, JsonValue]
@@ -78,7 +78,7 @@ FOLLOWED: Final = frozenset(
         "turn/completed",
     }
 )  # fmt: skip
-"""The notifications that `ThreadServices` gets."""
+"""The notifications that `ThreadServices` reads; of all others it only takes the time."""
 
 MAX_PLACES: Final = 10_000
 """Threads whose directory is remembered."""
@@ -111,8 +111,8 @@ class ThreadServices(NotificationSink):
         self.client = client
         self._places: LastOnes[str, _Place] = LastOnes(MAX_PLACES)
         self._looks: LastOnes[str, Look] = LastOnes(MAX_LOOKS)
-        self.watchdogs: dict[float, SharedWatchdog] = {}
-        """Seconds of silence → the watchdog of all running turns with this time."""
+        self.last_event: LastOnes[str, float] = LastOnes(MAX_PLACES)
+        """Thread → time of the last notification of the thread, or of a sub-agent below it."""
         self._closed: LastOnes[str, None] = LastOnes(MAX_PLACES)
         """Threads that Codex has closed and that were not opened again."""
         self._errors: LastOnes[str, JsonObject] = LastOnes(MAX_PLACES)
@@ -120,11 +120,15 @@ class ThreadServices(NotificationSink):
         self.ended_by_older_error: LastOnes[str, None] = LastOnes(MAX_PLACES)
         """Turns that ended with the error of an older turn, which failed before its start."""
         self.hand_over: HandOver = HandOver(client)
-        client.subscribe_all(self, FOLLOWED)
+        client.subscribe_all(self)
 
     def on_notification(self, method: str, params: JsonValue) -> None:
         thread_id = thread_of(params)
         if thread_id is None:
+            return
+        for each in (thread_id, *self.client._ancestors_of(thread_id)):
+            self.last_event[each] = monotonic()
+        if method not in FOLLOWED:
             return
         if method == "thread/settings/updated":
             self.hand_over.note_settings(thread_id, object_at(params).get("threadSettings"))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from dataclasses import replace
+from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, Generic, Self, TypeVar, cast
 
 import anyio
@@ -25,7 +26,7 @@ from codex_acp.codex.threads.turn_errors import (
     TurnInterrupted,
     TurnSilent,
 )
-from codex_acp.codex.threads.watchdog import WatchedTurn
+from codex_acp.codex.threads.watchdog import CHECKS_PER_SILENCE
 from codex_acp.errors import CodexAcpError, ConnectionClosed, MisuseError
 from codex_acp.transport.shielding import shielded
 
@@ -82,7 +83,9 @@ class Turn(Generic[T]):
         self._id: str | None = None
         self._stream: NotificationStream | None = None
         self._marks: TurnMarks | None = None
-        self._watch: WatchedTurn | None = None
+        self._begun_at = 0.0
+        self._silent_since = 0.0
+        """Time of the last event before the silence that was reported last."""
         self._left = False
         """Whether the program has left or detached the turn."""
         self._closed = False
@@ -113,9 +116,7 @@ class Turn(Generic[T]):
         self._services.hand_over.turns.add(marks)
         try:
             self._id = marks.turn_id = await self._start_shielded(marks)
-            after = self._silent_after or WARN_AFTER_SECONDS
-            watchdogs = self._services.watchdogs
-            self._watch = WatchedTurn(self._client, watchdogs, after, self.thread_id, self._id)
+            self._begun_at = monotonic()
         except BaseException:
             await self.aclose()
             raise
@@ -227,9 +228,6 @@ class Turn(Generic[T]):
             logger.warning("turn %s was not interrupted within %g s", turn_id, CLOSE_SECONDS)
 
     async def _release(self) -> None:
-        if self._watch is not None:
-            self._watch.close()
-            self._watch = None
         if self._stream is not None:
             await self._stream.aclose()
         if self._marks is not None:
@@ -280,18 +278,22 @@ class Turn(Generic[T]):
 
     async def _next(self) -> ServerNotification | None:
         """Return the thread's next notification; None if the turn is left before it arrives."""
-        stream, watch = self._stream, self._watch
-        if stream is None or watch is None:
-            return None
+        assert self._stream is not None, "a turn with an id was entered"
+        after = self._silent_after or WARN_AFTER_SECONDS
         while True:
-            with anyio.move_on_after(watch.check_every):
+            with anyio.move_on_after(after / CHECKS_PER_SILENCE):
                 try:
-                    return await anext(stream)
+                    return await anext(self._stream)
                 except StopAsyncIteration:
                     if self._left:
                         return None
                     message = "the connection to codex app-server ended in the middle of the turn"
                     raise ConnectionClosed(message) from None
-            silent = watch.check()
-            if silent is not None and self._silent_after is not None:
-                raise TurnSilent(silent.seconds, silent.open_requests, self.so_far)
+            last_event = max(self._begun_at, self._services.last_event.get(self.thread_id, 0.0))
+            seconds = monotonic() - last_event
+            if seconds >= after and last_event != self._silent_since:  # report a silence once
+                self._silent_since = last_event
+                silence = TurnSilent(seconds, self._client.open_requests, self.so_far)
+                logger.warning("%s", silence)
+                if self._silent_after is not None:
+                    raise silence

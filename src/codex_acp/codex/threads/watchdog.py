@@ -1,7 +1,7 @@
 """Report running turns that send no event for a set time (docs/contract.md, 6.3).
 
-Owns the time of each turn's last event, and one watchdog for each client and ``after``, so that
-a hundred turns do not need a hundred sinks. Never ends a turn: that is for the program to decide.
+Owns the time of each turn's last event. Never ends a turn: that is for the program to decide. A
+`Turn` finds its own silences, by `ThreadServices.last_event`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 CHECKS_PER_SILENCE: Final = 4
-"""Checks of `TurnWatchdog.run` within ``after`` seconds: a report is late by a quarter at most."""
+"""Checks within the seconds of a silence: a report is late by a quarter at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,51 +147,3 @@ class TurnWatchdog(NotificationSink):
         """Stop watching; whoever waits for a turn gets an error from the connection."""
         del error
         self._last_event.clear()
-
-
-class SharedWatchdog(TurnWatchdog):
-    """The watchdog of all turns of a client that have the same ``after``."""
-
-    def __init__(self, client: AppServerConnection, after: float) -> None:
-        self.users = 0
-        """Number of turns that use it."""
-        self.reports: dict[str, SilentTurn] = {}
-        """Turn id → report that `WatchedTurn.check` has not returned yet."""
-        super().__init__(client, after, lambda turn: self.reports.update({turn.turn_id: turn}))
-
-
-class WatchedTurn:
-    """Watches one turn until `close`; ``watchdogs`` has those of the client, by their ``after``."""
-
-    def __init__(
-        self,
-        client: AppServerConnection,
-        watchdogs: dict[float, SharedWatchdog],
-        after: float,
-        thread_id: str,
-        turn_id: str,
-    ) -> None:
-        if after not in watchdogs:
-            watchdogs[after] = SharedWatchdog(client, after)
-        self._watchdogs, self._after = watchdogs, after
-        self._watchdog = watchdogs[after]
-        self._turn = (thread_id, turn_id)
-        self.check_every: float = after / CHECKS_PER_SILENCE
-        """Seconds between two calls of `check` by the task that waits for the turn."""
-        self._watchdog.users += 1
-        self._watchdog.expect(thread_id, turn_id)
-
-    def check(self) -> SilentTurn | None:
-        """Return the report of this turn's silence, once; None while there is none."""
-        self._watchdog.check()  # a closed watchdog has no turns
-        return self._watchdog.reports.pop(self._turn[1], None)
-
-    def close(self) -> None:
-        """Stop watching; the last user closes the shared watchdog."""
-        watchdog = self._watchdog
-        watchdog.forget(*self._turn)
-        watchdog.reports.pop(self._turn[1], None)
-        watchdog.users -= 1
-        if not watchdog.users:
-            del self._watchdogs[self._after]
-            watchdog.close()
