@@ -23,7 +23,7 @@ from codex_acp.errors import (
     TransportError,
 )
 from codex_acp.jsonrpc.message import JsonValue
-from codex_acp.testing import Expect, ScriptedAppServer, Silence
+from codex_acp.testing import Expect, Notify, ScriptedAppServer, Silence
 from tests.codex.codex_bench import HELLO, WAIT_SECONDS
 
 
@@ -203,3 +203,22 @@ async def test_a_client_that_was_never_started_can_be_closed() -> None:
         await client.aclose()
         with pytest.raises(ConnectionClosed):
             await client.thread_list()
+
+
+async def test_an_opened_thread_has_the_environments_that_codex_listed_last() -> None:
+    listed: dict[str, JsonValue] = {"environments": [{"environmentId": "far"}]}
+    script = [
+        *HELLO,
+        Expect("thread/start", result={"thread": {"id": "t"}}),
+        Expect("thread/loaded/list", result={"data": []}),
+        *(
+            Notify("thread/settings/updated", {"threadId": thread, "threadSettings": settings})
+            for thread, settings in (("t", listed), ("t", {}), ("another", listed), (None, None))
+        ),
+        Expect("thread/loaded/list", result={"data": []}),
+    ]
+    async with ScriptedAppServer(script) as server, CodexClient(server.link) as codex:
+        with anyio.fail_after(WAIT_SECONDS):
+            for method in ("thread/start", "thread/loaded/list", "thread/loaded/list"):
+                await codex.call_raw(method, {})
+        assert dict(codex.opened_threads) == {"t": ("far",)}

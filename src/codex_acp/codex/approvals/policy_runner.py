@@ -13,7 +13,6 @@ import logging
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from codex_acp._json import value_at
 from codex_acp._urls import RefusedUrl, allowed_url
 from codex_acp.codex._generated import notifications
 from codex_acp.codex._generated.models import McpUrlElicitationParams, TurnInterruptParams
@@ -44,8 +43,7 @@ from codex_acp.codex.approvals.running_items import (
     created_paths,
     removed_paths,
 )
-from codex_acp.codex.connection.app_server_connection import environments_in
-from codex_acp.codex.connection.notification_router import NotificationSink, thread_of
+from codex_acp.codex.connection.notification_router import NotificationSink
 from codex_acp.codex.connection.server_requests import RefusedRequest, report_refused, sendable
 from codex_acp.errors import CodexAcpError, RpcError
 from codex_acp.wire.codec import plain
@@ -69,7 +67,6 @@ _Handler: TypeAlias = "Callable[[Any], Awaitable[WireModel]]"
 logger = logging.getLogger(__name__)
 
 RESOLVED: Final = "serverRequest/resolved"
-SETTINGS_UPDATED: Final = "thread/settings/updated"
 
 END_OF_DECISION_SECONDS: Final = 2 * END_OF_CALLBACK_SECONDS
 """Seconds that a withdrawn decision gets to end: twice those of a callback."""
@@ -423,11 +420,6 @@ class PolicyRunner(NotificationSink):
                 else:
                     self._ids.note_resolved(key)
                     self._resolved_early.add(key)
-        elif method == SETTINGS_UPDATED:
-            thread_id = thread_of(params) or ""
-            environments = environments_in(value_at(params, "threadSettings"))
-            if environments and thread_id in self._client.opened_threads:
-                self._client.opened_threads[thread_id] = environments
         elif method in USED_BY_ITEMS:
             event = self._client.decode_notification(method, params)
             if not isinstance(event, notifications.UnknownNotification):

@@ -48,6 +48,8 @@ NAME: Final = "codex app-server"
 OPEN_A_THREAD: Final = frozenset({"thread/start", "thread/resume", "thread/fork"})
 """Methods whose result has the thread and its settings."""
 
+SETTINGS_UPDATED: Final = "thread/settings/updated"
+
 MAX_OPENED: Final = 10_000
 """Number of threads in `AppServerConnection.opened_threads`."""
 
@@ -111,7 +113,7 @@ class AppServerConnection(CodexCalls):
         self._gate = ReadingGate(self._connection.pause_reading, self._connection.resume_reading)
         self.opened_threads: LastOnes[str, tuple[str, ...]] = LastOnes(MAX_OPENED)
         """Threads that this side opened: never sub-agents, even if a model names them as such. Each
-        has the ids of its environments, if Codex lists them."""
+        has the ids of its environments, as Codex last listed them."""
         self.believes_worktrees: bool = False
         """Whether this Codex trusts false worktrees (`handshake.believes_worktrees`)."""
         self.unloads_at_once: bool = False
@@ -281,7 +283,7 @@ class AppServerConnection(CodexCalls):
                 )
         thread_id = text_at(result, "thread", "id")
         if method in OPEN_A_THREAD and thread_id is not None:
-            self.opened_threads[thread_id] = environments_in(value_at(result, "thread"))
+            self.opened_threads[thread_id] = _environments_in(value_at(result, "thread"))
         return result
 
     def _unsubscribe_from(self, result: JsonValue) -> None:
@@ -366,7 +368,13 @@ class AppServerConnection(CodexCalls):
         self._requests.on_request_again(request)
 
     def on_notification(self, notification: Notification) -> None:
-        self._router.on_notification(notification.method, notification.params)
+        method, params = notification.method, notification.params
+        if method == SETTINGS_UPDATED:
+            thread_id = text_at(params, "threadId") or ""
+            environments = _environments_in(value_at(params, "threadSettings"))
+            if environments and thread_id in self.opened_threads:
+                self.opened_threads[thread_id] = environments
+        self._router.on_notification(method, params)
 
     def on_batch_end(self) -> None:
         if self._answer_bound is not None:
@@ -408,7 +416,7 @@ def _is_unicode(params: dict[str, Any]) -> bool:
     return True
 
 
-def environments_in(thread: JsonValue) -> tuple[str, ...]:
+def _environments_in(thread: JsonValue) -> tuple[str, ...]:
     """Return the ids of the environments that a thread, or a thread's settings, list."""
     ids = (text_at(each, "environmentId") for each in list_at(thread, "environments"))
     return tuple(each for each in ids if each is not None)
