@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from codex_acp.adapter import files
-from codex_acp.adapter.files import FileTexts, read_files
+from codex_acp.adapter.files import look_at_files, read_files
 
 
-def read(paths: Iterable[str], texts: FileTexts | None = None) -> dict[str, str]:
+def read(paths: Iterable[str]) -> dict[str, str]:
     """The texts of those that have one."""
-    looks = (texts or FileTexts()).look(dict.fromkeys(paths, True), {})
+    looks = look_at_files(dict.fromkeys(paths, True), {})
     return {path: look.text for path, look in looks.items() if look.text is not None}
 
 
@@ -79,23 +79,23 @@ def test_bytes_that_are_no_text_are_left_out(tmp_path: Path) -> None:
 
 
 def test_a_text_is_read_again_when_the_file_has_changed(tmp_path: Path) -> None:
-    file, texts = tmp_path / "file", FileTexts()
+    file = tmp_path / "file"
     file.write_text("one")
-    assert read([str(file)], texts) == {str(file): "one"}
+    assert read([str(file)]) == {str(file): "one"}
     file.write_text("other")
-    assert read([str(file)], texts) == {str(file): "other"}
+    assert read([str(file)]) == {str(file): "other"}
     file.unlink()
-    assert read([str(file)], texts) == {}
+    assert read([str(file)]) == {}
 
 
 def test_3_8_a_text_is_read_again_whatever_time_a_program_gave_the_file(tmp_path: Path) -> None:
-    file, texts = tmp_path / "file", FileTexts()
+    file = tmp_path / "file"
     file.write_text("harmless")
     found = file.stat()
-    assert read([str(file)], texts) == {str(file): "harmless"}
+    assert read([str(file)]) == {str(file): "harmless"}
     file.write_text("harmful!")
     os.utime(file, ns=(found.st_atime_ns, found.st_mtime_ns))
-    assert read([str(file)], texts) == {str(file): "harmful!"}
+    assert read([str(file)]) == {str(file): "harmful!"}
 
 
 def test_a_text_keeps_its_line_ends(tmp_path: Path) -> None:

@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 from codex_acp.adapter import ordered_steps
-from codex_acp.adapter.files import FileTexts
 from codex_acp.adapter.ordered_steps import OrderedSteps
 from codex_acp.codex.approvals.running_items import PathLook
 from codex_acp.testing import (
@@ -47,7 +46,7 @@ class Disk:
 @pytest.fixture
 def disk(monkeypatch: pytest.MonkeyPatch) -> Iterator[Disk]:
     disk = Disk()
-    monkeypatch.setattr(FileTexts, "look", lambda _, wanted, _roots: disk.look(wanted))
+    monkeypatch.setattr(ordered_steps, "look_at_files", lambda wanted, _roots: disk.look(wanted))
     yield disk
     disk.answers.set()
 

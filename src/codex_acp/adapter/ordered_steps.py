@@ -15,7 +15,7 @@ from functools import partial
 from threading import Thread
 from typing import TYPE_CHECKING, Final
 
-from codex_acp.adapter.files import FileTexts
+from codex_acp.adapter.files import look_at_files
 from codex_acp.codex.approvals.real_paths import LOOK_SECONDS, not_looked_at
 
 if TYPE_CHECKING:
@@ -39,7 +39,6 @@ class OrderedSteps:
     """The steps of one session. At most one thread reads their files, even if a read hangs."""
 
     def __init__(self, roots: Mapping[str, str]) -> None:
-        self.texts: FileTexts = FileTexts()
         self._roots = roots
         self._waiting_step: Callable[[Looks], None] | None = None
         self._wanted: Mapping[str, bool] = {}
@@ -81,7 +80,7 @@ class OrderedSteps:
         def look_in_thread() -> None:
             looks: Looks | None = None
             try:
-                looks = self.texts.look(wanted, self._roots)
+                looks = look_at_files(wanted, self._roots)
             finally:
                 with suppress(RuntimeError):  # the event loop has ended meanwhile
                     loop.call_soon_threadsafe(go_on, looks)

@@ -156,7 +156,6 @@ class ShownThread:
         """End open tool calls and compactions, because their turn is over."""
         self._host.send_events(close_compactions(self.state))
         self._host.send_events(close_open_calls(self.state))
-        self._steps.texts.forget()
         self.state.looks = {}
 
     def _arrived(self, method: str, params: JsonValue) -> None:
