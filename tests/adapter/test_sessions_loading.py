@@ -10,7 +10,7 @@ from typing import Any
 import anyio
 import pytest
 
-from codex_acp.adapter.sessions import loading, methods
+from codex_acp.adapter.sessions import methods, replay
 from codex_acp.adapter.sessions.session_locks import acquire_within
 from codex_acp.codex.connection.answer_bound import AnswerTimes
 from codex_acp.testing import Entry, Expect, Notify, RawLine
@@ -328,7 +328,7 @@ async def test_a_load_that_the_client_gives_up_leaves_nothing_open() -> None:
 
 
 async def test_ten_thousand_items_are_sent_as_fast_as_the_client_takes_them() -> None:
-    size, count = loading.ITEMS_PER_PAGE, 10_000
+    size, count = replay.ITEMS_PER_PAGE, 10_000
     pages = [
         page(*map(message, range(at, at + size)), cursor=f"c{at}" if at + size < count else None)
         for at in range(0, count, size)

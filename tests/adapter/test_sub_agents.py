@@ -7,7 +7,8 @@ from typing import Any, cast
 import pytest
 
 from codex_acp.acp.capabilities import ClientFeatures
-from codex_acp.adapter.shown_sub_agents import ShownSubAgent, SubAgentHistories
+from codex_acp.adapter.sessions.replay import SubAgentHistories
+from codex_acp.adapter.shown_sub_agents import ShownSubAgent
 from codex_acp.adapter.sub_agents import SubAgents
 from codex_acp.codex._generated.models import CollabAgentToolCallThreadItem, Turn
 from codex_acp.jsonrpc.message import JsonValue

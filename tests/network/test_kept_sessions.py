@@ -290,7 +290,7 @@ async def test_a_close_ends_the_first_load_of_its_connection(
 
     async with server.connect(ALICE) as one, server.connect(ALICE) as two:
         with monkeypatch.context() as hung:
-            hung.setattr("codex_acp.adapter.sessions.replay.Replay.run", never)
+            hung.setattr("codex_acp.adapter.sessions.replay.replay_history", never)
             load = await one.start("session/load", where(server, session))
             with anyio.fail_after(WAIT):
                 await begun.wait()

@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 from anyio import to_thread
 
+from codex_acp.adapter.network import connection
 from codex_acp.adapter.network.limits import Limits
-from codex_acp.adapter.sessions.replay import Replay
+from codex_acp.adapter.sessions.replay import replay_history
 from codex_acp.codex import LaunchOptions
 from codex_acp.testing import CodexHome, Gate, ScriptedModel, Step, Text, exec_command
 from tests.network.listening_adapter import WAIT, JsonClient, ListeningAdapter
@@ -104,7 +105,6 @@ async def test_a_turn_that_runs_while_the_history_is_read_is_shown_once(
 ) -> None:
     """It begins behind the load of another connection, and has ended before its items are read."""
     script: list[list[Step]] = [[Text("Hello.")], [Gate("sum"), Text("Short.")], [Text("Late.")]]
-    read = Replay.run
     with ScriptedModel(script) as model, CodexHome(model.base_url) as home:
         launch = LaunchOptions(env={**os.environ, **home.env})
         async with served(tmp_path, limits=Limits(keep_seconds=600), launch=launch) as server:
@@ -116,13 +116,13 @@ async def test_a_turn_that_runs_while_the_history_is_read_is_shown_once(
                 await to_thread.run_sync(model.wait_for_gate, "sum", WAIT)
                 late = await one.prompt(session, "Second.")
 
-                async def behind_it(replay: Replay, *given: Any, **named: Any) -> None:
+                async def behind_it(*given: Any, **named: Any) -> None:
                     model.open("sum")
                     await one.outcome(compacting)
                     await one.outcome(late)
-                    await read(replay, *given, **named)
+                    await replay_history(*given, **named)
 
-                monkeypatch.setattr(Replay, "run", behind_it)
+                monkeypatch.setattr(connection, "replay_history", behind_it)
                 await other.ask("session/load", where)
                 assert said(other)[:2] == ["First.", "Hello."]
                 assert said(other)[-2:] == ["Second.", "Late."]

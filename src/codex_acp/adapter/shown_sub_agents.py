@@ -1,4 +1,4 @@
-"""Show what a sub-agent does, while it runs and in the history of a loaded session.
+"""Show what a sub-agent does while it runs.
 
 A client with the feature ``subagents`` gets a session for each sub-agent (`ShownSubAgent`). Other
 clients get lines in the tool call that started the sub-agent (`NotedSubAgent`), but only while a
@@ -15,41 +15,24 @@ from typing import TYPE_CHECKING, Final
 from codex_acp.adapter.prompts.turn_events import turn_of
 from codex_acp.adapter.server.held_notifications import deliver
 from codex_acp.adapter.sessions.activity import SessionActivity
-from codex_acp.adapter.sessions.loading import HistoryReader
 from codex_acp.adapter.sessions.shown_thread import ShownThread
-from codex_acp.codex._generated import models
 from codex_acp.codex._generated.notifications import ItemCompletedEvent
 from codex_acp.codex.connection.notification_router import NotificationSink
 from codex_acp.jsonrpc.message import INTERNAL_ERROR
-from codex_acp.mapping.events import (
-    PromptFailure,
-    SessionEvent,
-    StateChanged,
-    SubAgentChanged,
-    TitleChanged,
-)
-from codex_acp.mapping.items import show_history_item
-from codex_acp.mapping.messages import make_notice
+from codex_acp.mapping.events import PromptFailure, StateChanged, SubAgentChanged, TitleChanged
 from codex_acp.mapping.session import end_of_shown_turn
-from codex_acp.mapping.state import SessionState, SubAgent
-from codex_acp.mapping.sub_agents import (
-    MAX_SHOWN,
-    MORE_THAN_SHOWN,
-    SubAgentNotes,
-    agents_named_by,
-    as_event_of_sub_agent,
-)
-from codex_acp.wire.codec import plain
-from codex_acp.wire.model import UnknownVariant
+from codex_acp.mapping.sub_agents import SubAgentNotes, as_event_of_sub_agent
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from codex_acp.adapter.session_client import Outgoing, SessionClient
+    from codex_acp.adapter.session_client import Outgoing
+    from codex_acp.codex._generated import models
     from codex_acp.codex.connection.app_server_connection import AppServerConnection
     from codex_acp.errors import TransportError
     from codex_acp.jsonrpc.message import JsonValue
     from codex_acp.mapping.events import Activity, PromptEnd, SessionEvents
+    from codex_acp.mapping.state import SessionState, SubAgent
 
     FollowNamed = Callable[[str, str, JsonValue], None]
     """Follows the sub-agents that a notification names (thread, method, params)."""
@@ -274,99 +257,3 @@ class NotedSubAgent(NotificationSink):
         self._agent.end_turn(turn_id)
         self._outlet.flush()
         self._on_turn_end()
-
-
-class SubAgentHistories:
-    """Shows the histories of the sub-agents below ``session_id`` to ``client``."""
-
-    def __init__(self, client: SessionClient, session_id: str) -> None:
-        self._outflow = client.outflow
-        self._features = client.features
-        self._session_id = session_id
-        self.agents: dict[str, SubAgent] = {}
-        """All sub-agents that the histories name, in order."""
-        self._notes: dict[str, SubAgentNotes] = {}
-        self._more = False
-        """True if the histories name more sub-agents than are shown."""
-
-    def learn(self, thread_id: str, item: models.ThreadItem) -> None:
-        """Note the sub-agents that an item names, before it is shown."""
-        if not isinstance(
-            item, models.CollabAgentToolCallThreadItem | models.SubAgentActivityThreadItem
-        ):
-            return
-        for agent in agents_named_by(thread_id, plain(item)):
-            known = self.agents.get(agent.thread_id)
-            if known is not None:
-                known.title = known.title or agent.title
-            elif not agent.started or agent.thread_id == self._session_id:
-                continue  # without a start, the model may name any stored thread
-            elif len(self.agents) == MAX_SHOWN:
-                self._more = True
-            else:
-                self.agents[agent.thread_id] = agent
-                # Deeper sub-agents add their lines to the call of the sub-agent at the top.
-                if not self._features.subagents and thread_id == self._session_id:
-                    self._notes[agent.call_id] = SubAgentNotes(agent.call_id)
-
-    def note_event(self, event: SessionEvent) -> None:
-        """Note an event of the session's history, which may begin the tool call of a sub-agent."""
-        for notes in self._notes.values():
-            notes.note_event(event)
-
-    async def show(self, codex: AppServerConnection) -> None:
-        """Show the histories, one by one. Raises TransportError if Codex or the client is gone."""
-        shown = 0
-        while shown < len(self.agents):  # each history may name more sub-agents
-            agent = list(self.agents.values())[shown]
-            shown += 1
-            if agent.thread_id in codex.opened_threads:
-                continue  # the client has opened it as a session of its own
-            show_history = self._show_session if self._features.subagents else self._show_notes
-            await show_history(codex, agent)
-        if self._more:
-            self._outflow.send(self._session_id, make_notice(MORE_THAN_SHOWN))
-
-    def _note_shown(self, agent: SubAgent, item: models.ThreadItem) -> None:
-        self.learn(agent.thread_id, item)
-        if not isinstance(item, UnknownVariant):
-            agent.replayed |= {item.id}
-
-    async def _show_session(self, codex: AppServerConnection, agent: SubAgent) -> None:
-        title, description = agent.title, agent.description
-        announced = SubAgentChanged(agent.thread_id, title, description, stoppable=False)
-        self._outflow.send(agent.parent_id, announced)
-        last_turn_id, state = "", SessionState(self._features)
-
-        def show(item: models.ThreadItem, turn_id: str) -> None:
-            nonlocal last_turn_id, state
-            self._note_shown(agent, item)
-            if turn_id != last_turn_id:  # the state is that of one turn
-                last_turn_id, state = turn_id, SessionState(self._features)
-            for event in show_history_item(state, item, turn_running=False):
-                self._outflow.send(agent.thread_id, as_event_of_sub_agent(event, agent))
-
-        gap_notice = await HistoryReader(codex, agent.thread_id, show, self._outflow.drained).read()
-        if gap_notice is not None:
-            self._outflow.send(agent.thread_id, make_notice(gap_notice))
-
-    async def _show_notes(self, codex: AppServerConnection, agent: SubAgent) -> None:
-        top = agent
-        while top.parent_id in self.agents:
-            top = self.agents[top.parent_id]
-        notes = self._notes.get(top.call_id)
-        if notes is None:
-            return
-        wrote = False
-
-        def show(item: models.ThreadItem, turn_id: str) -> None:
-            nonlocal wrote
-            del turn_id
-            self._note_shown(agent, item)
-            wrote = notes.add_item(agent, item, self._features) or wrote
-
-        gap_notice = await HistoryReader(codex, agent.thread_id, show, self._outflow.drained).read()
-        if gap_notice is not None:
-            notes.add_line(agent, gap_notice)
-        if wrote or gap_notice is not None:
-            self._outflow.send(self._session_id, notes.shown())

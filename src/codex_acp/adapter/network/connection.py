@@ -20,7 +20,7 @@ from codex_acp.adapter.network.network_session import NetworkSession
 from codex_acp.adapter.network.registry import Registry
 from codex_acp.adapter.serve import ANSWER_SECONDS, PROMPT_METHOD, VERSIONS, agent_side
 from codex_acp.adapter.sessions.opening_errors import not_open, unknown_session
-from codex_acp.adapter.sessions.replay import Replay
+from codex_acp.adapter.sessions.replay import replay_history
 from codex_acp.adapter.side_tasks import guarded
 from codex_acp.errors import CodexAcpError, RpcError, TransportError
 from codex_acp.jsonrpc.message import INVALID_REQUEST
@@ -278,13 +278,10 @@ class NetworkConnection:
         history_end: JournalPosition | None = None
         if history and opened is not None:
             history_end = session.journal_position()
-            replay = Replay(self.client, session_id, result=None)
-            await replay.run(
-                opened.codex,
-                running_turn_id=None,
+            await replay_history(
+                opened.codex, session_id, self.client, result=None, running_turn_id=None,
                 has_turn=lambda turn: turn in session.journaled_turns,
-            )
-            replay.end(running_turn_id=None)
+            )  # fmt: skip
         session.attach(self.client, history_end)
         self._register(session_id, session)
         loop = asyncio.get_running_loop()

@@ -452,7 +452,7 @@ class SessionOpener:
         thread = object_at(result, "thread")
         turns: list[JsonValue] = []
         if text_at(thread, "status", "type") == "active":
-            from codex_acp.adapter.sessions.loading import running_turn
+            from codex_acp.adapter.sessions.replay import running_turn
 
             with suppress(CodexAcpError):
                 running = await running_turn(codex, session_id)
@@ -486,15 +486,10 @@ class SessionOpener:
         running = await self._learn_running_turn(codex, session_id, result, held)
         if how != "load":
             return self._titled_state(result, client)
-        from codex_acp.adapter.sessions.replay import Replay
+        from codex_acp.adapter.sessions.replay import replay_history
 
-        history = Replay(client or self._sessions.client_of(None), session_id, result)
-        await history.run(codex, running)
-        from codex_acp.adapter.sessions.stored_threads import may_exist
-
-        if history.missing and not await may_exist(codex, session_id):
-            raise opening_errors.deleted_meanwhile(session_id)
-        return history.end(running)
+        client = client or self._sessions.client_of(None)
+        return await replay_history(codex, session_id, client, result, running)
 
 
 def _notices(
