@@ -24,7 +24,6 @@ from codex_acp.adapter.config_options import Config
 from codex_acp.adapter.login_check import login_ways
 from codex_acp.adapter.sessions.opener import OpeningResult, SessionOpener, Setup
 from codex_acp.adapter.sessions.opening_errors import not_open
-from codex_acp.adapter.sessions.prompt_preconditions import PromptPreconditions
 from codex_acp.adapter.sessions.sessions import OpenSession, Sessions
 from codex_acp.adapter.side_tasks import guarded
 from codex_acp.errors import RpcError
@@ -100,16 +99,15 @@ class CodexAgent:
             self.sessions.rights_changed, self.sessions.running_turns, self.sessions.sub_agents_of,
         )  # fmt: skip
         self.sessions.on_sub_agent = self.config.sub_agent_found
-        self._opener = SessionOpener(app_server, self.sessions, self.config)
-        self.preconditions: PromptPreconditions = PromptPreconditions(self.sessions, self._opener)
-        self._opener.peers = lambda: self._hand_over.peers
+        self.opener: SessionOpener = SessionOpener(app_server, self.sessions, self.config)
+        self.opener.peers = lambda: self._hand_over.peers
         self._client_left = False
         self._client_name = "another window"  # in messages of other processes
         self._services: SessionServices | None = None
         self._login_ways = login_ways(os.environ, app_server.options.codex)
         login = app_server.defaults.login
         if login is not None:
-            self._opener.login.log_in = lambda: self.logins.log_in_by_default(login)
+            self.opener.login.log_in = lambda: self.logins.log_in_by_default(login)
         self.sessions.on_session_made = self._add_services
         app_server.new_tap = lambda: transcript.tap("codex")
         app_server.on_started = self.sessions.add_connection
@@ -141,13 +139,13 @@ class CodexAgent:
     def logins(self) -> Logins:
         from codex_acp.adapter.authentication import Logins
 
-        return Logins(self._opener, self.client, self.spawn, self.providers)
+        return Logins(self.opener, self.client, self.spawn, self.providers)
 
     @cached_property
     def providers(self) -> Providers:
         from codex_acp.adapter.authentication import Providers
 
-        return Providers(self._opener, self.sessions)
+        return Providers(self.opener, self.sessions)
 
     @cached_property
     def _hand_over(self) -> HandOver:
@@ -155,7 +153,7 @@ class CodexAgent:
         from codex_acp.adapter.hand_over import HandOver
 
         client_name = lambda: self._client_name  # noqa: E731 - `introduce` may change it later
-        return HandOver(self.sessions, self._opener, self.preconditions, client_name)
+        return HandOver(self.sessions, self.opener, client_name)
 
     # Sessions.
 
@@ -169,11 +167,11 @@ class CodexAgent:
     ) -> Json:
         """Open a new session; return the answer as plain JSON. ``more_members`` gets the session's
         id and returns members to add to the answer."""
-        opened = await self._opener.start(setup)
+        opened = await self.opener.start(setup)
         try:
             members = {} if more_members is None else await more_members(opened.session_id)
         except BaseException:  # the request failed or was cancelled: no client knows the session
-            await self._opener.drop(opened.session_id)
+            await self.opener.drop(opened.session_id)
             raise
         self._note_opened(opened)
         return {"sessionId": opened.session_id, **opened.answer, **members}
@@ -204,18 +202,13 @@ class CodexAgent:
         return await self.methods.list(request)
 
     async def close_session(self, session_id: str) -> None:
-        self.preconditions.cancel(session_id)
         await self.methods.close(session_id)
 
     async def delete_session(self, session_id: str) -> None:
-        session_id = canonical_id(session_id)  # open sessions have canonical ids
-        self.preconditions.cancel(session_id)
-        await self.methods.delete(session_id)
+        await self.methods.delete(canonical_id(session_id))  # open sessions have canonical ids
 
     async def archive_session(self, session_id: str) -> None:
-        session_id = canonical_id(session_id)
-        self.preconditions.cancel(session_id)
-        await self.methods.archive(session_id)
+        await self.methods.archive(canonical_id(session_id))
 
     async def unarchive_session(self, session_id: str) -> None:
         await self.methods.unarchive(canonical_id(session_id))
@@ -227,13 +220,13 @@ class CodexAgent:
         return await self.methods.set_title(session_id, title)
 
     async def set_mode(self, session_id: str, mode_id: str) -> None:
-        await self.preconditions.ensure_live(self.session(session_id).id)
+        await self.opener.ensure_live(self.session(session_id).id)
         await self.config.set_mode(session_id, mode_id)
 
     async def set_config_option(
         self, session_id: str, config_id: str, value: str | bool
     ) -> list[Option]:
-        await self.preconditions.ensure_live(self.session(session_id).id)
+        await self.opener.ensure_live(self.session(session_id).id)
         return await self.config.set_config_option(session_id, config_id, value)
 
     async def commands(self, session_id: str) -> Sequence[Command] | None:
@@ -247,7 +240,7 @@ class CodexAgent:
         """Return the methods about sessions, which are imported with the first such request."""
         from codex_acp.adapter.sessions.methods import SessionMethods
 
-        return SessionMethods(self.sessions, self._opener, self.config, self.spawn)
+        return SessionMethods(self.sessions, self.opener, self.config, self.spawn)
 
     # After the answer.
 
@@ -268,7 +261,7 @@ class CodexAgent:
         """Cancel all prompts, so that they are answered before this agent ends. After
         `END_SECONDS`, end Codex, which ends the prompts that are left."""
         for session_id in self.sessions:
-            self.preconditions.cancel(session_id)
+            self.opener.waits.cancel(session_id)
         stops = {asyncio.create_task(session.stop()) for session in self.sessions.used_sessions()}
         if not stops:
             return
@@ -287,7 +280,7 @@ class CodexAgent:
 
     async def store_sessions(self) -> None:
         """Store the open sessions, so that the client can open them again."""
-        await asyncio.gather(*map(self._opener.store_unprompted, list(self.sessions)))
+        await asyncio.gather(*map(self.opener.store_unprompted, list(self.sessions)))
 
     def _after_answer(self, opened: OpeningResult) -> None:
         """Send notices and commands, once the client has the answer and the modules are loaded."""
@@ -303,7 +296,7 @@ class CodexAgent:
     async def _listen_for_peers(self) -> None:
         """Let other processes ask for sessions, unless the client is gone."""
         if not self._client_left:
-            await self._hand_over.peers.listen(await self._opener.codex())
+            await self._hand_over.peers.listen(await self.opener.codex())
 
     def _send_notices(self, opened: OpeningResult) -> None:
         session = self.sessions.find(opened.session_id)
@@ -318,9 +311,8 @@ class CodexAgent:
             from codex_acp.adapter.sessions.session_services import SessionServices
 
             log_out = lambda: self.logins.log_out()  # noqa: E731, PLW0108 - loads `logins`
-            ensure_live = self.preconditions.ensure_live
             self._services = SessionServices(
-                self.sessions, self.config, self.spawn, ensure_live, log_out
+                self.sessions, self.config, self.spawn, self.opener.ensure_live, log_out
             )
         self._services.add(session, opened)
 
@@ -335,14 +327,30 @@ class CodexAgent:
         joins: bool = False,
         early: EarlyTurn | None = None,
     ) -> PromptResult:
-        """Run a prompt with `Session.prompt`. Raises RpcError -32002 if the session is not open."""
+        """Run a prompt with `Session.prompt` when the session is ready; at once if the prompt has
+        begun ``early``. If Codex ended before it read anything of the prompt, run the prompt once
+        more, on the next Codex: an idle Codex may have died unnoticed. Raises RpcError -32002 if
+        the session is not open."""
+        from codex_acp.adapter.session.driver import PromptResult, PromptUnread
+        from codex_acp.adapter.session.machine import CANCELLED
+
         session_id = self.session(session_id).id
-        running = self.preconditions.run(
-            session_id,
-            lambda: self.session(session_id).prompt(blocks, on_accepted, joins=joins, early=early),
-            begun=early is not None,
-        )
-        return await self.sessions.transcript.prompt(session_id, running)
+
+        async def run() -> PromptResult:
+            for is_last in (False, True):
+                ready = early is not None and not is_last
+                if not ready and not await self.opener.wait_ready(session_id):
+                    break
+                session = self.session(session_id)
+                try:
+                    return await session.prompt(blocks, on_accepted, joins=joins, early=early)
+                except PromptUnread as error:
+                    if is_last:
+                        raise
+                    logger.warning("a prompt is run again, on another Codex: %s", error.message)
+            return PromptResult(CANCELLED)
+
+        return await self.sessions.transcript.prompt(session_id, run())
 
     async def begin_prompt(
         self,
@@ -362,12 +370,12 @@ class CodexAgent:
         with the text ``if_cancelled`` if the prompt was cancelled."""
         # An early prompt is in the session's queue already, where a cancel finds it.
         in_queue = early is not None
-        scope = CancelScope() if in_queue else self.preconditions.start_waiting(session_id)
+        scope = CancelScope() if in_queue else self.opener.waits.open(session_id)
 
         async def run() -> None:
             failure = RpcError(REQUEST_CANCELLED, if_cancelled)
             if not in_queue:
-                self.preconditions.stop_waiting(session_id, scope)
+                self.opener.waits.close(session_id, scope)
             try:
                 with scope:
                     if in_queue or not scope.cancel_called:
@@ -395,7 +403,7 @@ class CodexAgent:
         if session is None:
             logger.warning("session/cancel names the unknown session %s", session_id)
         else:
-            self.preconditions.cancel(session.id)
+            self.opener.waits.cancel(session.id)
             session.cancel()
 
     def session(self, session_id: str) -> Session:

@@ -1,4 +1,4 @@
-"""A scope that cancels the rest of one block of a task.
+"""Scopes, each of which cancels the rest of one block of a task.
 
 Replaces anyio's scope, whose import takes as long as Codex takes to open a session. This scope
 cancels once, and has neither deadline nor shield.
@@ -7,9 +7,11 @@ cancels once, and has neither deadline nor shield.
 from __future__ import annotations
 
 import asyncio
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from types import TracebackType
     from typing import Self
 
@@ -57,3 +59,38 @@ class CancelScope:
         if self._task is not None:
             self._delivered = True
             self._task.cancel()
+
+
+class SessionScopes:
+    """The open scopes of each session that has one, so that `cancel` can end their blocks."""
+
+    def __init__(self) -> None:
+        self._scopes: dict[str, list[CancelScope]] = {}
+
+    def __contains__(self, session_id: object) -> bool:
+        return session_id in self._scopes
+
+    def open(self, session_id: str) -> CancelScope:
+        scope = CancelScope()
+        self._scopes.setdefault(session_id, []).append(scope)
+        return scope
+
+    def close(self, session_id: str, scope: CancelScope) -> None:
+        """Forget the scope, which `cancel` then cancels no more."""
+        self._scopes[session_id].remove(scope)
+        if not self._scopes[session_id]:
+            del self._scopes[session_id]
+
+    @contextmanager
+    def entered(self, session_id: str) -> Iterator[CancelScope]:
+        """Open a scope for the ``with`` block."""
+        scope = self.open(session_id)
+        try:
+            with scope:
+                yield scope
+        finally:
+            self.close(session_id, scope)
+
+    def cancel(self, session_id: str) -> None:
+        for scope in self._scopes.get(session_id, ()):
+            scope.cancel()

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
     from codex_acp.adapter.session_client import SessionClient
     from codex_acp.adapter.sessions.opener import SessionOpener
-    from codex_acp.adapter.sessions.prompt_preconditions import PromptPreconditions
     from codex_acp.adapter.sessions.sessions import OpenSession, Sessions
 
 
@@ -28,12 +27,10 @@ class HandOver:
         self,
         sessions: Sessions,
         opener: SessionOpener,
-        preconditions: PromptPreconditions,
         client_name: Callable[[], str],
     ) -> None:
         self._sessions = sessions
         self._opener = opener
-        self._preconditions = preconditions
         self.peers: ThreadPeers = ThreadPeers(client_name, self._let_go)
         """Asks other processes for sessions, and answers them; `CodexAgent` has it listen."""
 
@@ -41,12 +38,12 @@ class HandOver:
         """Let a session go if nothing runs in it; return its state in this process."""
         opened = self._sessions.open_session(session_id)
         if opened is None:
-            return "opening" if self._opener.is_opening(session_id) else "unknown"
+            return "opening" if session_id in self._opener.openings else "unknown"
         if not may_access(opened.client, asker.owner):
             return "unknown"
         session = opened.session
         if asker.cancels:
-            self._preconditions.cancel(session_id)
+            self._opener.waits.cancel(session_id)
             if session is not None:
                 session.cancel()
         if session is not None and (asker.cancels or session.driver.machine.activity == "idle"):
@@ -77,7 +74,7 @@ class HandOver:
         session = opened.session
         return (
             opened.may_start_sub_agents()
-            or self._preconditions.is_waiting(session_id)
+            or session_id in self._opener.waits
             or (session is not None and bool(session.state_event.background))
         )
 

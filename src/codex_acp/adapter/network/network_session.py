@@ -340,9 +340,9 @@ class NetworkSession:
         self, client: Client, run: Callable[[], Awaitable[PromptResult]]
     ) -> PromptResult:
         """Run a prompt for ``client``; a cancelled request ends the prompt, a lost client not."""
-        preconditions, session_id = self.agent.preconditions, self.session_id
+        waits, session_id = self.agent.opener.waits, self.session_id
         # A session/cancel that comes before the task below begins cancels this scope.
-        scope = preconditions.start_waiting(session_id)
+        scope = waits.open(session_id)
 
         async def begin() -> PromptResult:
             if scope.cancel_called:
@@ -350,7 +350,7 @@ class NetworkSession:
             return await run()
 
         task = asyncio.ensure_future(begin())
-        task.add_done_callback(lambda _: preconditions.stop_waiting(session_id, scope))
+        task.add_done_callback(lambda _: waits.close(session_id, scope))
         self._prompts.add(task)
         task.add_done_callback(self._prompts.discard)
         task.add_done_callback(partial(self._report_earlier_prompt, client))

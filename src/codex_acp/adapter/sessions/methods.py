@@ -146,7 +146,7 @@ class SessionMethods:
         Raises RpcError -32002 for a session that is neither open nor being opened.
         """
         self._sessions.refuse_sub_agent(session_id)
-        if session_id not in self._sessions and not self._opener.is_opening(session_id):
+        if session_id not in self._sessions and session_id not in self._opener.openings:
             raise not_open(session_id)
         await self.end(session_id, "closed by the client")
 
@@ -255,7 +255,8 @@ class SessionMethods:
     ) -> None:
         """Stop what runs in a session, close it, and unload its thread. ``instead`` is called in
         place of the unloading, with the connection that has the thread loaded, or None."""
-        self._opener.give_up(session_id)
+        self._opener.waits.cancel(session_id)
+        self._opener.openings.cancel(session_id)
         lock = self._opener.lock(session_id)
         has_lock = await acquire_within(lock)
         try:

@@ -1,7 +1,9 @@
 """Open a session by starting a new thread, resuming a stored one, or forking one.
 
 Owns these calls of Codex and the handling of their failures. The caller turns the client's request
-into params of a thread, and the `OpeningResult` into the answer of the ACP method.
+into params of a thread, and the `OpeningResult` into the answer of the ACP method. Later, before
+each prompt, makes the session ready: the newest Codex has to load its thread, and the client's MCP
+servers have to start.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from weakref import WeakValueDictionary
 
 from codex_acp._json import list_at, object_at, text_at, value_at
 from codex_acp._record import NamedTuple
-from codex_acp.adapter.cancel_scope import CancelScope
+from codex_acp.adapter.cancel_scope import SessionScopes
 from codex_acp.adapter.login_check import LoginCheck
 from codex_acp.adapter.sessions import opening_errors
 from codex_acp.adapter.sessions.model_route import ModelRoute, configuration
@@ -117,8 +119,10 @@ class SessionOpener:
         self.peers: Callable[[], ThreadPeers]
         """Returns the part that asks other processes for a session; set by `CodexAgent`."""
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
-        self._openings: dict[str, list[CancelScope]] = {}
-        """Id of a stored session → scopes of its openings, also of those that wait for the lock."""
+        self.openings: SessionScopes = SessionScopes()
+        """The openings of stored sessions, also of those that wait for the lock."""
+        self.waits: SessionScopes = SessionScopes()
+        """The prompts that the sessions have yet to queue, because they are not ready."""
 
     async def _prepare(self, setup: Setup) -> tuple[AppServerConnection, Setup, JsonValue]:
         """Return a connection, the setup to use, and Codex's configuration of the directory (None
@@ -220,25 +224,9 @@ class SessionOpener:
         """
         if canonical_id(session_id) != session_id:  # notifications would name another id
             raise opening_errors.unknown_session(session_id)
-        scope = CancelScope()
-        self._openings.setdefault(session_id, []).append(scope)
-        try:
-            with scope:
-                return await self._reopen(session_id, setup, how)
-        finally:
-            self._openings[session_id].remove(scope)
-            if not self._openings[session_id]:
-                del self._openings[session_id]
-        raise opening_errors.closed_meanwhile(session_id)  # `give_up` has ended the scope
-
-    def is_opening(self, session_id: str) -> bool:
-        """Return whether a stored session is being opened, or waits for the lock."""
-        return session_id in self._openings
-
-    def give_up(self, session_id: str) -> None:
-        """Cancel the openings of a stored session that the client closes."""
-        for scope in self._openings.get(session_id, ()):
-            scope.cancel()
+        with self.openings.entered(session_id):
+            return await self._reopen(session_id, setup, how)
+        raise opening_errors.closed_meanwhile(session_id)  # the client closes the session
 
     async def _reopen(
         self, session_id: str, setup: Setup, how: Literal["load", "resume"]
@@ -292,9 +280,39 @@ class SessionOpener:
                     await self.drop(session_id)
                 raise
 
-    async def load_again(self, session_id: str) -> None:
-        """Resume the thread of an open session on the newest Codex, unless the thread is loaded.
-        Raises RpcError: -32002 if Codex does not have the thread any more, -32603."""
+    async def wait_ready(self, session_id: str) -> bool:
+        """Wait until an open session is ready for a prompt; return False if the client cancels the
+        prompts that wait. Raises as `ensure_live`."""
+        opened = self._sessions.open_session(session_id)
+        if opened is None or (
+            self._sessions.is_live(session_id) and not opened.awaited_mcp_servers
+        ):
+            return True
+        with self.waits.entered(session_id) as scope:
+            await self.ensure_live(session_id)
+            await self._wait_for_servers(session_id)
+        return not scope.cancel_called
+
+    async def _wait_for_servers(self, session_id: str) -> None:
+        """Wait for the client's MCP servers, for a bounded time; name those that still start."""
+        opened = self._sessions.open_session(session_id)
+        if opened is None or not opened.awaited_mcp_servers:
+            return
+        startups = self._sessions.intake.mcp
+        still_starting = await startups.wait_started(session_id, opened.awaited_mcp_servers)
+        if not opened.awaited_mcp_servers:  # another prompt has waited, too, and told the person
+            return
+        opened.awaited_mcp_servers = frozenset()
+        session = self._sessions.find(session_id)
+        if still_starting and session is not None:
+            names = ", ".join(f'"{name}"' for name in still_starting)
+            session.say(f"Still starting, so their tools come later: the MCP servers {names}")
+
+    async def ensure_live(self, session_id: str) -> None:
+        """Resume the thread of an open session on the newest Codex, unless the thread is loaded
+        there. Raises RpcError: -32002 if Codex does not have the thread any more, -32603."""
+        if self._sessions.is_live(session_id):
+            return
         async with self.lock(session_id):
             opened = self._sessions.open_session(session_id)
             session = self._sessions.find(session_id)
