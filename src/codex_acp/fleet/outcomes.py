@@ -22,9 +22,13 @@ import json
 import os
 import socket
 import uuid
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields, replace
+from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, cast, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, TypeAlias
+
+from pydantic import ConfigDict, TypeAdapter, ValidationError
+from pydantic.alias_generators import to_camel
 
 from codex_acp._files import append_line, read_regular, sync_folder
 from codex_acp._json import text_at
@@ -39,11 +43,10 @@ from codex_acp.fleet.private_files import (
     write_private,
 )
 from codex_acp.fleet.task import file_name
+from codex_acp.wire.codec import problems_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-
-    from _typeshed import DataclassInstance
 
     from codex_acp.jsonrpc.message import JsonValue
 
@@ -111,6 +114,9 @@ class Outcome:
     earlier: bool = False
     """Whether an earlier run has written the outcome."""
 
+    __pydantic_config__: ClassVar = ConfigDict(alias_generator=to_camel)
+    """``outcome.json`` has the fields, and those of attempts, by names such as ``sessionId``."""
+
     @property
     def ok(self) -> bool:
         """Return whether the task is completed."""
@@ -118,38 +124,22 @@ class Outcome:
 
     def to_json(self, output: JsonValue) -> dict[str, Any]:
         """Return the object for ``outcome.json``; ``output`` is `Outcome.output` as plain JSON."""
-        converted = {
-            "output": output,
-            "usage": asdict(self.usage),
-            "attempts": [_members(attempt, _JSON_NAMES_OF_ATTEMPT) for attempt in self.attempts],
-        }
-        return {"version": VERSION, **_members(self, _JSON_NAMES_OF_OUTCOME), **converted}
+        members = _outcome_adapter().dump_python(self, by_alias=True, exclude={"output"})
+        members["output"] = output  # may be nested deeper than pydantic goes
+        return {"version": VERSION, **{name: members[name] for name in _WRITTEN}}
 
 
-def _json_names(kind: type[DataclassInstance]) -> dict[str, str]:
-    """Map each field of a class to its name in JSON, such as ``session_id`` to ``sessionId``."""
-    names = [field.name for field in fields(kind)]
-    return {name: name[0] + name.title().replace("_", "")[1:] for name in names}
+_WRITTEN: Final = tuple(
+    to_camel(field.name)
+    for field in fields(Outcome)
+    if field.name not in ("path", "changes", "transcript", "earlier")
+)
+"""Names in ``outcome.json`` of the fields that are written there."""
 
 
-_NOT_WRITTEN: Final = frozenset(("path", "changes", "transcript", "earlier"))
-"""Fields of an outcome that are not in ``outcome.json``."""
-
-_OPTIONAL: Final = (
-    "message", "session_id", "cwd", "repository", "revision", "commit", "changes_note",
-)  # fmt: skip
-"""Fields of an outcome that are a text or None."""
-
-_JSON_NAMES_OF_ATTEMPT: Final = _json_names(Attempt)
-_JSON_NAMES_OF_OUTCOME: Final = {
-    attribute: name
-    for attribute, name in _json_names(Outcome).items()
-    if attribute not in _NOT_WRITTEN
-}
-
-
-def _members(value: object, names: Mapping[str, str]) -> dict[str, Any]:
-    return {name: getattr(value, attribute) for attribute, name in names.items()}
+@cache
+def _outcome_adapter() -> TypeAdapter[Outcome]:
+    return TypeAdapter(Outcome)
 
 
 def outcome_from_json(value: object, path: Path) -> Outcome:
@@ -157,46 +147,14 @@ def outcome_from_json(value: object, path: Path) -> Outcome:
     if not isinstance(value, dict) or value.get("version") != VERSION:
         msg = f"{path} is no outcome that this version can read; update codex-acp-sdk"
         raise OutDirectoryError(msg)
-    written = cast("Mapping[str, Any]", value)
     try:
-        members = {attribute: written[name] for attribute, name in _JSON_NAMES_OF_OUTCOME.items()}
-        usage = written["usage"]
-        optional = [name for name in _OPTIONAL if members[name] is not None]
-        texts = ("id", "text", "agent", "digest", *optional)
-        members |= {name: _checked_text(members[name]) for name in texts}
-        members |= {
-            "asked": int(members["asked"]),
-            "allowed": int(members["allowed"]),
-            "status": _checked_literal(Status, written["status"]),
-            "reason": _checked_literal(Reason, written["reason"]),
-            "usage": Usage(
-                int(usage["total"]), int(usage["input"]), int(usage["output"]), usage["counted"]
-            ),
-            "attempts": tuple(map(_attempt_from_json, written["attempts"])),
-        }
-        return Outcome(**members, path=path, earlier=True)
-    except (KeyError, TypeError, ValueError, OverflowError) as error:
+        outcome = _outcome_adapter().validate_python({name: value[name] for name in _WRITTEN})
+    except KeyError as error:
         raise OutDirectoryError(f"{path} holds a malformed outcome: {error}") from error
-
-
-def _attempt_from_json(written: Mapping[str, Any]) -> Attempt:
-    members = {attribute: written[name] for attribute, name in _JSON_NAMES_OF_ATTEMPT.items()}
-    optional = [name for name in ("message", "worker", "session_id") if members[name] is not None]
-    members |= {name: _checked_text(members[name]) for name in (*optional, "started", "reason")}
-    members["seconds"] = float(written["seconds"])
-    return Attempt(**members)
-
-
-def _checked_text(value: object) -> str:
-    if not isinstance(value, str):
-        raise TypeError(f"{value!r} is no text")
-    return value
-
-
-def _checked_literal(literal: Any, value: Any) -> Any:
-    if value not in get_args(literal):
-        raise ValueError(f"{value!r} is none of {', '.join(get_args(literal))}")
-    return value
+    except ValidationError as error:
+        problems = "; ".join(problems_of(error, value))
+        raise OutDirectoryError(f"{path} holds a malformed outcome: {problems}") from error
+    return replace(outcome, path=path, earlier=True)
 
 
 @dataclass(slots=True)
