@@ -26,7 +26,8 @@ from codex_acp.fleet.worker import TASKS_PER_AGENT, Worker
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from codex_acp.fleet.jobs import Event, Job, Post, Report
+    from codex_acp.fleet.jobs import Job, Post, Report
+    from codex_acp.fleet.questions import Question
 
 
 logger = logging.getLogger(__name__)
@@ -413,7 +414,7 @@ class RayEngine:
         elif not future.done():
             future.set_result(content)
 
-    async def _ask(self, actor: _Actor, post: Post, question: Event, question_id: str) -> None:
+    async def _ask(self, actor: _Actor, post: Post, question: Question, question_id: str) -> None:
         """Answer a question of a job; meanwhile the job does not count in its worker."""
         actor.active -= 1
         self._room_changed.set()

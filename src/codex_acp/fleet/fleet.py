@@ -29,10 +29,10 @@ from codex_acp.fleet.outcomes import (
     read_history,
     read_outcomes,
 )
-from codex_acp.fleet.questions import answer_elicitation, answer_permission
+from codex_acp.fleet.questions import answer_elicitation, answer_permission, kind_of
 from codex_acp.fleet.task import OutputCheck, Task, checked_answer, problems_of_ids
 from codex_acp.fleet.worker import TimeLimit
-from codex_acp.runtime import reject_all
+from codex_acp.runtime import Permission, reject_all
 from codex_acp.transcript.secrets import scrub
 from codex_acp.transport.shielding import finish, running_loop, shielded
 
@@ -42,8 +42,7 @@ if TYPE_CHECKING:
     from typing import Self
 
     from codex_acp.fleet.engines import Engine
-    from codex_acp.fleet.questions import FleetFormCallback, FleetPolicy, FleetUrlCallback
-    from codex_acp.jsonrpc.message import JsonValue
+    from codex_acp.fleet.questions import FleetFormCallback, FleetPolicy, FleetUrlCallback, Question
 
 logger = logging.getLogger(__name__)
 
@@ -419,16 +418,16 @@ class TaskRun:
                 self._driver.count_tokens(self._task.id, self._usage.total + tokens)
         self._driver.report_event(self._task.id, event)
 
-    async def ask(self, question: Mapping[str, JsonValue]) -> Mapping[str, JsonValue]:
-        kind = question.get("kind")
-        if kind == "output":
+    async def ask(self, question: Question) -> Any:
+        if isinstance(question, str):
             return await asyncio.to_thread(checked_answer, self._check, question)
-        fleet, task_id = self._driver.settings, self._task.id
+        fleet, task_id, kind = self._driver.settings, self._task.id, kind_of(question)
         self._asked += 1
         self._driver.report_event(task_id, {"type": "question", "kind": kind})
         try:
             with self._limit.paused(), self._driver.slots.parked():
-                if kind == "permission":
+                answer: Any
+                if isinstance(question, Permission):
                     policy = self._task.policy or fleet.permissions
                     answer, allowed = await answer_permission(policy, task_id, question)
                 else:

@@ -1,13 +1,13 @@
 """Define the jobs, events and reports that the driver and a worker exchange.
 
-All are plain data, so that any engine can transport them. Must not know the engines.
+All can be pickled, so that any engine can transport them. Must not know the engines.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Final, Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeAlias
 
 from codex_acp._json import object_at, value_at
 from codex_acp.errors import (
@@ -25,6 +25,7 @@ from codex_acp.runtime import AgentStartError, AuthenticationRequired, MethodNot
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from codex_acp.fleet.questions import Question
     from codex_acp.jsonrpc.message import JsonValue
     from codex_acp.runtime import AgentSpec
 
@@ -137,8 +138,8 @@ class Post(Protocol):
     def event(self, event: Event) -> None:
         """Send an event to the driver. Never blocks."""
 
-    async def ask(self, question: Mapping[str, JsonValue]) -> Mapping[str, JsonValue]:
-        """Ask the driver; return its answer. If the driver cannot answer, the job is cancelled."""
+    async def ask(self, question: Question) -> Any:
+        """Ask the driver; return its answer, whose type belongs to that of the question."""
 
 
 def now() -> str:

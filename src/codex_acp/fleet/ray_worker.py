@@ -13,16 +13,14 @@ import uuid
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from codex_acp.fleet.private_files import default_root, make_private
 from codex_acp.fleet.worker import Worker
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from codex_acp.fleet.jobs import Event, Job, Report
-    from codex_acp.jsonrpc.message import JsonValue
+    from codex_acp.fleet.questions import Question
     from codex_acp.runtime import AgentSpec
 
 NODE_PYTHON: Final = "{python of the worker}"
@@ -37,12 +35,8 @@ class Message(NamedTuple):
 
     kind: Literal["event", "question", "report"]
     attempt_id: str
-    content: Event | Report
-    """The report, the event or the question."""
+    content: Event | Question | Report
     question_id: str = ""
-
-
-Answer: TypeAlias = "Mapping[str, JsonValue]"
 
 
 def for_any_node(spec: AgentSpec) -> AgentSpec:
@@ -61,7 +55,7 @@ class RayWorker:
         self._messages: list[Message] = []
         self._message_added = asyncio.Event()
         self._jobs: dict[str, asyncio.Task[None]] = {}
-        self.questions: dict[str, asyncio.Future[Answer]] = {}
+        self.questions: dict[str, asyncio.Future[Any]] = {}
         """Question id → the future of its answer."""
 
     async def hello(self) -> str:
@@ -85,14 +79,11 @@ class RayWorker:
         messages, self._messages = self._messages, []
         return messages
 
-    async def answer(self, question_id: str, answer: Answer | None) -> None:
-        """Answer a question if it still waits; None cancels the question and its job."""
+    async def answer(self, question_id: str, answer: Any) -> None:
+        """Answer a question if it still waits."""
         future = self.questions.pop(question_id, None)
         if future is not None and not future.done():
-            if answer is None:
-                future.cancel()
-            else:
-                future.set_result(answer)
+            future.set_result(answer)
 
     async def cancel(self, attempt_id: str) -> None:
         """End a job, and return when it has ended."""
@@ -135,9 +126,9 @@ class _RemotePost:
     def event(self, event: Event) -> None:
         self._worker.post(Message("event", self._attempt_id, event))
 
-    async def ask(self, question: Mapping[str, JsonValue]) -> Answer:
+    async def ask(self, question: Question) -> Any:
         question_id = uuid.uuid4().hex
-        future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._worker.questions[question_id] = future
         self._worker.post(Message("question", self._attempt_id, question, question_id))
         try:

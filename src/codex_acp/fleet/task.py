@@ -290,16 +290,12 @@ def _check_references(
         _check_references(inner.contents, resolver.in_subresource(inner), specification, seen)
 
 
-def checked_answer(
-    check: OutputCheck | None, question: Mapping[str, JsonValue]
-) -> dict[str, JsonValue]:
-    """Check the ``text`` that a worker sent to the driver; return the reply for the worker."""
-    text = question.get("text")
-    if check is None or not isinstance(text, str):
-        return {"problems": ["nothing was wanted"]}
+def checked_answer(check: OutputCheck | None, text: str) -> tuple[JsonValue, list[str]]:
+    """Return the output in an agent's last message, and its problems. Raises nothing."""
+    if check is None:
+        return None, ["nothing was wanted"]
     try:
-        output, problems = check.check(text)
+        return check.check(text)
     except Exception as error:  # noqa: BLE001 - whatever a validator makes of an agent's answer
         problem = f"it cannot be checked: {type(error).__name__}: {error}"[:_PROBLEM_LIMIT]
-        return {"problems": [problem]}
-    return {"output": output, "problems": list(problems)}
+        return None, [problem]

@@ -13,13 +13,16 @@ import uuid
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeGuard, cast
+from typing import TYPE_CHECKING, Any, Final, TypeGuard
 
-from codex_acp._json import object_at, value_at
+from codex_acp._json import object_at
 from codex_acp.acp.types import (
+    AcceptCreateElicitationResponse,
     AgentMessageChunkSessionUpdate,
     AgentThoughtChunkSessionUpdate,
     AvailableCommandsUpdateSessionUpdate,
+    DeclineCreateElicitationResponse,
+    SelectedRequestPermissionOutcome,
     TextContentBlock,
     UsageUpdateSessionUpdate,
 )
@@ -39,9 +42,9 @@ from codex_acp.fleet.jobs import (
     reason_of,
 )
 from codex_acp.fleet.private_files import make_private, remove_tree
-from codex_acp.fleet.questions import permission_question
+from codex_acp.fleet.questions import kind_of
 from codex_acp.jsonrpc.message import INTERNAL_ERROR, JsonValue
-from codex_acp.runtime import AgentRuntime, AnswerTooLarge, OptionNotOffered
+from codex_acp.runtime import AgentRuntime, AnswerTooLarge, OptionNotOffered, Permission
 from codex_acp.transport.shielding import shielded
 from codex_acp.wire.codec import plain
 
@@ -49,12 +52,11 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
     from typing import Self
 
-    from codex_acp.acp.types import PromptResponse, StopReason
+    from codex_acp.acp.types import CreateElicitationResponse, PromptResponse, StopReason
     from codex_acp.runtime import (
         AgentSpec,
         Form,
         FormAnswer,
-        Permission,
         Prompt,
         Session,
         Update,
@@ -62,8 +64,8 @@ if TYPE_CHECKING:
         UrlRequest,
     )
 
-    AskDriver = Callable[[Mapping[str, JsonValue]], Awaitable[Mapping[str, JsonValue]]]
-    """Sends a question of a task to the driver; returns the driver's answer."""
+    AskDriver = Callable[[Form | UrlRequest], Awaitable[CreateElicitationResponse]]
+    """Sends an elicitation of a task to the driver; returns the driver's answer."""
 
 
 class TimeLimit:
@@ -114,25 +116,18 @@ class Elicitations:
         self.ask_driver: dict[str, AskDriver] = {}
         """Session id → function of the task that has the session."""
 
-    async def form(self, form: Form) -> FormAnswer:
+    async def form(self, request: Form | UrlRequest) -> FormAnswer:
         """Ask the driver to answer a form; decline if no task has the session."""
-        answer = await self._elicit("form", form)
-        content = answer.get("content")
-        if answer.get("action") == "accept" and isinstance(content, dict):
-            return cast("FormAnswer", content)
-        return "decline" if answer.get("action") == "decline" else "cancel"
+        ask = self.ask_driver.get(getattr(request, "session_id", ""))  # a login's form has none
+        answer = DeclineCreateElicitationResponse() if ask is None else await ask(request)
+        if isinstance(answer, AcceptCreateElicitationResponse):
+            return answer.content or {}
+        return "decline" if isinstance(answer, DeclineCreateElicitationResponse) else "cancel"
 
     async def url(self, request: UrlRequest) -> UrlAnswer:
         """Ask the driver whether to open a page; decline if no task has the session."""
-        action = (await self._elicit("url", request)).get("action")
-        return cast("UrlAnswer", action) if action in ("accept", "decline") else "cancel"
-
-    async def _elicit(self, kind: str, request: Form | UrlRequest) -> Mapping[str, JsonValue]:
-        ask = self.ask_driver.get(getattr(request, "session_id", ""))  # a login's form has none
-        if ask is None:
-            return {"action": "decline"}
-        answer = (await ask({"kind": kind, "request": object_at(plain(request))})).get("answer")
-        return answer if isinstance(answer, dict) else {}
+        answer = await self.form(request)
+        return answer if isinstance(answer, str) else "accept"
 
 
 TASKS_PER_AGENT: Final = 8
@@ -353,12 +348,11 @@ class SessionRun:
     async def _read_output(self, session: Session) -> None:
         """Have the driver check the last message; have the agent correct an invalid one."""
         for correction in range(CORRECTIONS + 1):
-            answer = await self._post.ask({"kind": "output", "text": self._text})
-            problems = answer.get("problems")
+            output, problems = await self._post.ask(self._text)
             if not problems:
-                self._output = answer.get("output")
+                self._output = output
                 return
-            text = "; ".join(map(str, problems)) if isinstance(problems, list) else str(problems)
+            text = "; ".join(problems)
             if correction == CORRECTIONS:
                 raise Ended("output_invalid", text)
             await self._send_prompt(session, _CORRECTION_PROMPT.format(text))
@@ -384,12 +378,13 @@ class SessionRun:
                 self._prompt.cancel()
 
     async def _permission(self, permission: Permission) -> str | None:
-        option_id = (await self._ask(permission_question(permission))).get("optionId")
-        return option_id if isinstance(option_id, str) else None
+        outcome = await self._ask(permission)
+        is_selected = isinstance(outcome, SelectedRequestPermissionOutcome)
+        return outcome.option_id if is_selected else None
 
-    async def _ask(self, question: Mapping[str, JsonValue]) -> Mapping[str, JsonValue]:
+    async def _ask(self, question: Permission | Form | UrlRequest) -> Any:
         """Ask the driver; meanwhile the task's time limit stands still."""
-        answer: Mapping[str, JsonValue] | None = None
+        answer: Any = None
         with self._limit.paused():
             try:
                 answer = await self._post.ask(question)
@@ -598,19 +593,15 @@ class SessionLog:
         if not isinstance(update, AvailableCommandsUpdateSessionUpdate):  # for an editor's menu
             self.note("update", update=plain(update))
 
-    def question(
-        self, question: Mapping[str, JsonValue], answer: Mapping[str, JsonValue] | None
-    ) -> None:
+    def question(self, question: Permission | Form | UrlRequest, answer: Any) -> None:
         """Log a question and its answer; None if the question was withdrawn."""
-        kind = question.get("kind")
-        elicited = value_at(answer, "answer")
-        members: dict[str, object] = {"kind": kind, "withdrawn": answer is None}
-        if kind == "permission":
-            members["toolCallId"] = value_at(question, "toolCall", "toolCallId")
-            members["optionId"] = value_at(answer, "optionId")
-        elif isinstance(elicited, dict):
-            members["action"] = elicited.get("action")
-            members["fields"] = sorted(object_at(elicited, "content"))
+        members: dict[str, object] = {"kind": kind_of(question), "withdrawn": answer is None}
+        if isinstance(question, Permission):
+            members["toolCallId"] = question.tool_call.tool_call_id
+            members["optionId"] = getattr(answer, "option_id", None)
+        elif answer is not None:
+            members["action"] = answer.action
+            members["fields"] = sorted(getattr(answer, "content", None) or ())
         self.note("question", **members)
 
     def note(self, kind: str, /, **members: object) -> None:
