@@ -149,8 +149,6 @@ class _Actor:
     name: str = ""
     ready: bool = False
     """Whether the worker has started."""
-    dead: str | None = None
-    """Why the worker is dead; None while it is not."""
     active: int = 0
     """Number of jobs that do not wait for an answer."""
     jobs: dict[str, tuple[Post, asyncio.Future[Report]]] = field(default_factory=dict)
@@ -196,6 +194,7 @@ class RayEngine:
         self._started_ray = False
         self._fleet_id = ""
         self._actors: list[_Actor] = []
+        """The workers that are not lost."""
         self._fetching: set[asyncio.Task[None]] = set()
         """Calls of `_fetch`, one for each worker."""
         self._asking: set[asyncio.Task[None]] = set()
@@ -259,7 +258,7 @@ class RayEngine:
                 ) from error
             return await future
         except asyncio.CancelledError:
-            if actor.dead is None:
+            if actor in self._actors:  # it is not lost
                 ending = asyncio.ensure_future(_wait(actor.handle.cancel.remote(job.attempt_id)))
                 done, _ = await asyncio.wait({ending}, timeout=CANCEL_SECONDS)
                 if not done:
@@ -277,13 +276,13 @@ class RayEngine:
         """Remove a job's worktree if its outcome was written, else keep it for another attempt. The
         engine asks every worker; only the worker that ran the job knows its attempt."""
         for actor in self._actors:
-            if actor.ready and actor.dead is None:
+            if actor.ready:
                 actor.handle.settle.remote(job.attempt_id, written)
 
     async def aclose(self, *, done: bool) -> None:
         """End the workers, and Ray if this engine started it."""
         self._closing = True
-        alive = [actor for actor in self._actors if actor.dead is None]
+        alive = list(self._actors)
         remove = [self._fleet_id] if done else []
         closing = [asyncio.ensure_future(_wait(a.handle.aclose.remote(remove))) for a in alive]
         if closing:
@@ -334,12 +333,12 @@ class RayEngine:
             while True:
                 if self._failed_starts >= MOST_FAILED_STARTS:
                     raise EngineError(f"no worker could be started: {self._last_failure}")
-                usable = [a for a in self._actors if a.ready and a.dead is None]
+                usable = [a for a in self._actors if a.ready]
                 actor = min(usable, key=lambda a: a.active, default=None)
                 if actor is not None and actor.active < self._tasks_per_worker:
                     actor.active += 1
                     return actor
-                starting = sum(not a.ready and a.dead is None for a in self._actors)
+                starting = sum(not a.ready for a in self._actors)
                 if starting * self._tasks_per_worker < self._waiting_jobs:
                     self._start_worker()
                 self._room_changed.clear()
@@ -383,7 +382,6 @@ class RayEngine:
         """Fail the jobs of a lost worker, and kill it. `_fetch` fails for a killed worker, too."""
         if actor not in self._actors:
             return
-        actor.dead = why
         if not actor.ready:
             self._failed_starts += 1
             self._last_failure = why
