@@ -11,7 +11,7 @@ import json
 import time
 import uuid
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeGuard
 
@@ -218,13 +218,19 @@ class Ended(Exception):
         self.message = message
 
 
-class SessionRun:
-    """Runs the session of one attempt: opens it, sends the prompts and checks the output."""
+class _Attempt:
+    """Runs one job: makes its worktree, runs its session there, and makes the report."""
 
-    def __init__(self, job: Job, post: Post, limit: TimeLimit) -> None:
+    def __init__(self, worker: Worker, job: Job, post: Post) -> None:
+        self._worker = worker
         self._job = job
         self._post = post
-        self._limit = limit
+        self._limit = TimeLimit(job.time_limit)
+        self._checkout: Checkout | None = None
+        self._baseline: Baseline | str | None = None
+        """Baseline of the directory; if there is none, the reason why there will be no patch."""
+        self._baseline_git_dir: Path | None = None
+        """Git directory of the baseline of a job without a worktree."""
         self._log = SessionLog()
         self._usage = Usage()
         """Usage of the prompts that have ended."""
@@ -239,23 +245,95 @@ class SessionRun:
         """The prompt that runs."""
         self._too_many_tokens = False
 
-    def complete(self, report: Report) -> Report:
-        """Add the session's data to a report."""
-        usage = self._usage
-        if self._estimate:  # the last prompt has not ended
-            usage += Usage(total=self._estimate, counted=False)
-        self._log.note("end", reason=report.reason, message=report.message)
-        return replace(
-            report,
-            text=self._text,
-            output=self._output,
-            usage=usage,
-            session_id=self._session_id,
-            resumed=self._resumed,
-            transcript=self._log.data(),
-        )
+    async def run(self) -> Report:
+        started = time.monotonic()
+        try:
+            reason, message = await self._work_in_time()
+            if isinstance(self._baseline, Baseline):
+                changes = await changes_since(self._baseline)
+            else:
+                changes = Changes(None, note=self._baseline)
+            if reason == "end_turn" and changes.missing is not None:
+                reason, message = "changes_incomplete", changes.missing
+            self._log.note("end", reason=reason, message=message)
+            report = Report(
+                reason=reason,
+                message=message,
+                text=self._text,
+                output=self._output,
+                # An estimate is left if the last prompt has not ended.
+                usage=self._usage + Usage(total=self._estimate, counted=not self._estimate),
+                session_id=self._session_id,
+                resumed=self._resumed,
+                seconds=round(time.monotonic() - started, 3),
+                commit=self._checkout.commit if self._checkout else None,
+                changes=changes.patch,
+                changes_note="; ".join(filter(None, (changes.missing, changes.note))) or None,
+                transcript=self._log.data(),
+            )
+        except BaseException:
+            if self._checkout is not None:
+                self._checkout.lock.release()
+            raise
+        else:
+            if self._checkout is not None:
+                self._worker.kept[self._job.attempt_id] = self._checkout
+        finally:
+            if (git_dir := self._baseline_git_dir) is not None:
+                await shielded(asyncio.create_task(asyncio.to_thread(remove_tree, git_dir)))
+        return report
 
-    async def run(self, lease: Lease, directory: Path, *, resume: bool) -> None:
+    async def _work_in_time(self) -> tuple[Reason, str | None]:
+        """Work within the time limit; return why the work ended."""
+        try:
+            async with self._limit:
+                await self._work()
+        except Ended as ended:
+            return ended.reason, ended.message
+        except Exception as error:  # noqa: BLE001 - any error fails this task alone
+            if isinstance(error, TimeoutError) and self._limit.expired:
+                return "time_limit", f"it took longer than {self._job.time_limit:g} seconds"
+            return reason_of(error), str(error).strip() or type(error).__name__
+        return "end_turn", None
+
+    async def _work(self) -> None:
+        """Make the worktree or look at the directory, then run the session there."""
+        job = self._job
+        resume = job.session_id is not None
+        if job.repository is not None:
+            self._checkout = await self._worker.checkouts.make(job, resume=resume)
+            directory = self._checkout.path
+            self._baseline = self._checkout.baseline
+            resume = resume and self._checkout.left_over
+        else:
+            directory = Path(job.cwd or ".")
+            if not directory.is_dir():
+                raise Ended("directory", f"{str(directory)!r} is no directory on this machine")
+            scratch = make_private(self._worker.root / job.fleet_id / "scratch")
+            self._baseline_git_dir = scratch / uuid.uuid4().hex
+            self._baseline = await directory_baseline(directory, self._baseline_git_dir)
+        self._post.event({"type": "place", "cwd": str(directory)})
+        await self._run_in_process(directory, resume=resume)
+
+    async def _run_in_process(self, directory: Path, *, resume: bool) -> None:
+        """Run the session in an agent's process from the pool."""
+        pool, job = self._worker.pool, self._job
+        lease = pool.borrow(job.agent, forms=job.forms, urls=job.urls)
+        spoiled = True  # for a cancel
+        try:
+            await self._run_session(lease, directory, resume=resume)
+            spoiled = False
+        except Ended as ended:
+            spoiled = ended.reason in MAY_STILL_RUN
+            raise
+        except Exception as error:
+            runs_on = reason_of(error) in MAY_STILL_RUN or isinstance(error, AnswerTooLarge)
+            spoiled = runs_on or self._limit.expired
+            raise
+        finally:
+            await pool.give_back(lease, spoiled=spoiled)
+
+    async def _run_session(self, lease: Lease, directory: Path, *, resume: bool) -> None:
         """Open a new session, or with ``resume`` that of the job; send all prompts. Raises Ended,
         and the errors of the agent."""
         async with await self._open(lease, directory, resume=resume) as session:
@@ -450,103 +528,6 @@ class Worker:
             checkout.lock.release()
         for fleet_id in remove:
             await asyncio.to_thread(remove_tree, self.root / fleet_id)
-
-
-class _Attempt:
-    """Runs one job: makes its worktree, runs its session and makes the report."""
-
-    def __init__(self, worker: Worker, job: Job, post: Post) -> None:
-        self._worker = worker
-        self._job = job
-        self._post = post
-        self._limit = TimeLimit(job.time_limit)
-        self._checkout: Checkout | None = None
-        self._baseline: Baseline | str | None = None
-        """Baseline of the directory; if there is none, the reason why there will be no patch."""
-        self._baseline_git_dir: Path | None = None
-        """Git directory of the baseline of a job without a worktree."""
-        self._session = SessionRun(job, post, self._limit)
-
-    async def run(self) -> Report:
-        started = time.monotonic()
-        try:
-            reason, message = await self._run_session()
-            if isinstance(self._baseline, Baseline):
-                changes = await changes_since(self._baseline)
-            else:
-                changes = Changes(None, note=self._baseline)
-            if reason == "end_turn" and changes.missing is not None:
-                reason, message = "changes_incomplete", changes.missing
-            report = Report(
-                reason=reason,
-                message=message,
-                changes=changes.patch,
-                changes_note="; ".join(filter(None, (changes.missing, changes.note))) or None,
-                seconds=round(time.monotonic() - started, 3),
-                commit=self._checkout.commit if self._checkout else None,
-            )
-            report = self._session.complete(report)
-        except BaseException:
-            if self._checkout is not None:
-                self._checkout.lock.release()
-            raise
-        else:
-            if self._checkout is not None:
-                self._worker.kept[self._job.attempt_id] = self._checkout
-        finally:
-            if (git_dir := self._baseline_git_dir) is not None:
-                await shielded(asyncio.create_task(asyncio.to_thread(remove_tree, git_dir)))
-        return report
-
-    async def _run_session(self) -> tuple[Reason, str | None]:
-        """Work within the time limit; return why the work ended."""
-        try:
-            async with self._limit:
-                await self._work()
-        except Ended as ended:
-            return ended.reason, ended.message
-        except Exception as error:  # noqa: BLE001 - any error fails this task alone
-            if isinstance(error, TimeoutError) and self._limit.expired:
-                return "time_limit", f"it took longer than {self._job.time_limit:g} seconds"
-            return reason_of(error), str(error).strip() or type(error).__name__
-        return "end_turn", None
-
-    async def _work(self) -> None:
-        """Make the worktree or look at the directory, then run the session there."""
-        job = self._job
-        resume = job.session_id is not None
-        if job.repository is not None:
-            self._checkout = await self._worker.checkouts.make(job, resume=resume)
-            directory = self._checkout.path
-            self._baseline = self._checkout.baseline
-            resume = resume and self._checkout.left_over
-        else:
-            directory = Path(job.cwd or ".")
-            if not directory.is_dir():
-                raise Ended("directory", f"{str(directory)!r} is no directory on this machine")
-            scratch = make_private(self._worker.root / job.fleet_id / "scratch")
-            self._baseline_git_dir = scratch / uuid.uuid4().hex
-            self._baseline = await directory_baseline(directory, self._baseline_git_dir)
-        self._post.event({"type": "place", "cwd": str(directory)})
-        await self._run_in_process(directory, resume=resume)
-
-    async def _run_in_process(self, directory: Path, *, resume: bool) -> None:
-        """Run the session in an agent's process from the pool."""
-        pool, job = self._worker.pool, self._job
-        lease = pool.borrow(job.agent, forms=job.forms, urls=job.urls)
-        spoiled = True  # for a cancel
-        try:
-            await self._session.run(lease, directory, resume=resume)
-            spoiled = False
-        except Ended as ended:
-            spoiled = ended.reason in MAY_STILL_RUN
-            raise
-        except Exception as error:
-            runs_on = reason_of(error) in MAY_STILL_RUN or isinstance(error, AnswerTooLarge)
-            spoiled = runs_on or self._limit.expired
-            raise
-        finally:
-            await pool.give_back(lease, spoiled=spoiled)
 
 
 LOG_LIMIT: Final = 16 * 1024 * 1024
