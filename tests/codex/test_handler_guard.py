@@ -8,7 +8,7 @@ from typing import Any
 import anyio
 import pytest
 
-from codex_acp.codex import Once
+from codex_acp.codex import Once, deny_all
 from codex_acp.codex.approvals.refusals import is_negative, refusal
 from codex_acp.codex.types import CommandExecutionRequestApprovalResponse as Reply
 from codex_acp.codex.types import (
@@ -18,7 +18,7 @@ from codex_acp.codex.types import (
     RequestPermissionProfile,
 )
 from codex_acp.errors import RpcError
-from codex_acp.testing import AskClient, Expect, Notify
+from codex_acp.testing import AskClient, AwaitAnswer, Expect, Notify
 from tests.codex.policy_bench import (
     ASKED,
     DECLINED,
@@ -124,6 +124,52 @@ async def test_3_7_a_handler_and_a_policy_know_of_each_other() -> None:
         await asked.called.wait()
         bench.server.play(AskClient(FILES, dict(ASKED)))
         assert await bench.answers(2) == [DECLINED, DECLINED]
+
+
+@pytest.mark.parametrize("second", ["a command", "a running turn's command", "files"])
+@pytest.mark.parametrize("allowed", [False, True], ids=["pending", "allowed"])
+async def test_3_7_a_request_of_a_turn_whose_start_was_missed_shares_its_id_with_none(
+    allowed: bool, second: str
+) -> None:
+    handler = Handler()
+    if allowed:
+        handler.release.set()
+    async with PolicyBench(None) as bench:
+        bench.client.handle(COMMAND, handler)
+        bench.client.use_policy(deny_all)
+        bench.server.play(ask_command("ls", turnId="missed"))
+        await handler.called.wait()
+        if allowed:
+            assert await bench.answer() == ACCEPTED
+        bench.server.play(
+            {
+                "a command": ask_command("rm -rf /", turnId="missed"),
+                "a running turn's command": ask_command("rm -rf /"),
+                "files": AskClient(FILES, {**ASKED, "turnId": "missed"}),
+            }[second],
+            *([Expect("turn/interrupt")] if allowed else []),
+        )
+        assert await bench.answers(2) == [ACCEPTED if allowed else DECLINED, DECLINED]
+        await bench.server.wait_finished()
+        assert handler.asked == ["ls"]
+
+
+async def test_3_7_of_a_turn_whose_start_was_missed_an_id_is_free_after_a_no_or_its_end() -> None:
+    handler = Handler("decline")
+    handler.release.set()
+    async with PolicyBench(None) as bench:
+        bench.client.handle(COMMAND, handler)
+        bench.server.play(ask_command("ls", turnId="missed"))
+        assert await bench.answer() == DECLINED
+        handler.decision = "accept"
+        turn = {"id": "missed", "items": [], "status": "completed"}
+        bench.server.play(
+            ask_command("ls -l", turnId="missed"),
+            AwaitAnswer(COMMAND),
+            Notify("turn/completed", {"threadId": "${turn:threadId}", "turn": turn}),
+            ask_command("ls -a", turnId="missed"),
+        )
+        assert await bench.answers(3) == [DECLINED, ACCEPTED, ACCEPTED]
 
 
 async def test_3_7_what_handles_all_methods_is_guarded_as_well() -> None:

@@ -369,10 +369,11 @@ class Collision(NamedTuple, Generic[K]):
 
 @dataclass(slots=True)
 class _Entry(Generic[K]):
-    """An approval that is pending, or allowed and not yet seen to end."""
+    """A request that is pending, or allowed and not yet seen to end."""
 
     key: K
-    approval: ApprovalRequest
+    approval: ApprovalRequest | None
+    """None for a request that is no known approval: only the end of its turn ends its action."""
     place: Place
     turn_id: str
     allowed: bool = False
@@ -388,13 +389,18 @@ class ActionIds(Generic[K]):
     _barred: dict[tuple[str, str], str] = field(default_factory=dict)
     """Thread and answer id that were used for several actions → the turn, until it ends."""
 
-    def enter(self, key: K, approval: ApprovalRequest, turn_id: str) -> Collision[K] | None:
-        """Enter a request. If it collides, it is not entered, and the caller must decline it."""
-        new = _Entry(key, approval, place_of(approval), turn_id)
+    def enter(self, key: K, action: ApprovalRequest | Place, turn_id: str) -> Collision[K] | None:
+        """Enter a request, by its place if it is no known approval. If it collides, it is not
+        entered, and the caller must decline it."""
+        new = (
+            _Entry(key, None, action, turn_id)
+            if isinstance(action, Place)
+            else _Entry(key, action, place_of(action), turn_id)
+        )
         others = [entry for entry in self._entries if _collide(entry, new)]
         shared_id = (new.place.thread_id, new.place.answer_id)
-        item = getattr(approval, "item", None)
-        item_differs = item is not None and has_item(approval) and not same_action(approval, item)
+        item = getattr(action, "item", None)
+        item_differs = item is not None and _differs(new, item)
         if not others and shared_id not in self._barred and not item_differs:
             self._entries.append(new)
             return None
@@ -423,7 +429,9 @@ class ActionIds(Generic[K]):
         self._entries = [
             entry
             for entry in self._entries
-            if not (entry.allowed and entry.resolved and not has_item(entry.approval))
+            if entry.approval is None
+            or has_item(entry.approval)
+            or not (entry.allowed and entry.resolved)
         ]
 
     def has(self, key: K) -> bool:
@@ -463,7 +471,7 @@ class ActionIds(Generic[K]):
             for entry in self._entries
             if _is_about(entry, thread_id, item)
             and (entry.allowed or not ended)
-            and not same_action(entry.approval, item)
+            and _differs(entry, item)
         ]
         return self._fail_closed(others, None, turn_id) if others else None
 
@@ -507,11 +515,18 @@ def _collide(entry: _Entry[K], new: _Entry[K]) -> bool:
     if (place.thread_id, place.answer_id) != (new_place.thread_id, new_place.answer_id):
         return False
     # An allowed command that runs in a sandbox may ask for a connection, with the command's id.
-    is_its_connection = entry.allowed and entry.resolved and is_network(new.approval)
-    return not (is_its_connection and has_item(entry.approval))
+    if entry.approval is None or new.approval is None or not has_item(entry.approval):
+        return True
+    return not (entry.allowed and entry.resolved and is_network(new.approval))
+
+
+def _differs(entry: _Entry[K], item: models.ThreadItem) -> bool:
+    """Return whether ``item`` is another action than the entry's, which is an item."""
+    approval = entry.approval
+    return approval is not None and has_item(approval) and not same_action(approval, item)
 
 
 def _is_about(entry: _Entry[K], thread_id: str, item: models.ThreadItem) -> bool:
     """Return whether ``item`` has the id of the entry's action."""
     same_id = (entry.place.thread_id, entry.place.item_id) == (thread_id, id_of(item))
-    return same_id and has_item(entry.approval)
+    return same_id and entry.approval is not None and has_item(entry.approval)

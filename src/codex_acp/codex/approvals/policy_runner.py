@@ -74,6 +74,8 @@ END_OF_DECISION_SECONDS: Final = 2 * END_OF_CALLBACK_SECONDS
 INTERRUPT_SECONDS: Final = 10.0
 """Seconds for the answer to an interrupt, which Codex answers at once or never."""
 
+OPEN_ALREADY: Final = "the request's id is open already"
+
 ELICITATION: Final = "a policy answers no forms, pages or questions; register a handler for them"
 
 
@@ -81,7 +83,9 @@ ELICITATION: Final = "a policy answers no forms, pages or questions; register a 
 class _OpenQuestion:
     """A question that the policy or the handler has not answered."""
 
-    question: ApprovalQuestion
+    turn: tuple[str, str] | None
+    """Thread and turn whose end withdraws the question, as Codex's own settling does; None for a
+    request that is no known approval, which only a request with its id withdraws."""
     withdrawn: asyncio.Future[Deny]
     """Done when the answer does not matter any more: the denial in place of the answer."""
 
@@ -110,10 +114,6 @@ class PolicyRunner(NotificationSink):
         self.foreign_reach: ForeignReach = ForeignReach(self.items)
         self._ids: actions.ActionIds[_Key] = actions.ActionIds()
         self._open: dict[_Key, _OpenQuestion] = {}
-        self._unclassified: dict[tuple[str, str], asyncio.Future[Deny] | None] = {}
-        """Thread and answer id of a handler's request that is no known approval, so that `_ids`
-        cannot have it → the future that withdraws the request, None once allowed. Kept until the
-        thread's turn is over."""
         self._resolved_early: set[_Key] = set()
         """Requests of this batch of messages that Codex settled before they reached `handle`."""
         self._interrupts: set[asyncio.Task[None]] = set()
@@ -155,10 +155,16 @@ class PolicyRunner(NotificationSink):
         classified = classify(request, self.items)
         question = self._question(classified) if isinstance(classified, ApprovalRequest) else None
         key, answer_id = (type(request.id), request.id), actions.answer_id_of(request)
-        is_new = answer_id not in self._unclassified and key not in self._open
-        if not isinstance(question, ApprovalQuestion) or not is_new:
-            return await self._guarded_unclassified(request, handler, answer_id)
-        opened = await self._enter(key, question)
+        if key in self._open:
+            return self._refuse(request, OPEN_ALREADY)
+        if isinstance(question, ApprovalQuestion):
+            opened = await self._enter(key, question)
+        elif answer_id is not None:  # no known approval, for which Codex awaits an answer
+            turn_id = getattr(request.params, "turn_id", "")
+            place = actions.Place(answer_id[0], turn_id, answer_id[1], None)
+            opened = await self._enter(key, place)
+        else:
+            return await handler(request)
         if opened is None:
             return self._refuse(request, actions.SHARED_ID)
         try:
@@ -174,38 +180,6 @@ class PolicyRunner(NotificationSink):
             return reply
         finally:
             del self._open[key]
-
-    async def _guarded_unclassified(
-        self, request: ServerRequest, handler: _Handler, answer_id: tuple[str, str] | None
-    ) -> WireModel:
-        """Guard a request that is no known approval: refuse it if another has its answer id."""
-        if answer_id is None:
-            return await handler(request)
-        if answer_id in self._unclassified:
-            other = self._unclassified[answer_id]
-            if other is None:  # the other request was allowed
-                self._interrupt_in_doubt(answer_id[0], getattr(request.params, "turn_id", ""))
-                await asyncio.sleep(0)  # an interrupt is written before the refusal
-            elif not other.done():
-                other.set_result(Deny(actions.SHARED_ID))
-            return self._refuse(request, actions.SHARED_ID)
-        if await self._fail_others_closed(request):
-            return self._refuse(request, actions.SHARED_ID)
-        withdrawn: asyncio.Future[Deny] = asyncio.get_running_loop().create_future()
-        self._unclassified[answer_id] = withdrawn
-        try:
-            reply = await self._reply_of(handler, request, withdrawn)
-        except BaseException:
-            if not withdrawn.done():
-                self._unclassified.pop(answer_id, None)
-            raise
-        if withdrawn.done():
-            return reply
-        if is_negative(reply):
-            self._unclassified.pop(answer_id, None)
-        elif answer_id in self._unclassified:
-            self._unclassified[answer_id] = None
-        return reply
 
     async def _reply_of(
         self, handler: _Handler, request: ServerRequest, withdrawn: asyncio.Future[Deny]
@@ -240,7 +214,7 @@ class PolicyRunner(NotificationSink):
         if isinstance(question, Deny):
             return await self._refuse_unasked(request, question.reason)
         if key in self._open:
-            return self._refuse(request, "the request's id is open already")
+            return self._refuse(request, OPEN_ALREADY)
         if key in self._resolved_early:
             return self._refuse(request, "Codex settled it itself")
         opened = await self._enter(key, question)
@@ -248,33 +222,41 @@ class PolicyRunner(NotificationSink):
             return self._refuse(request, actions.SHARED_ID)
         try:
             looks = await _look_at(approval)
-            opened.question = _with_looks(question, looks)
+            question = _with_looks(question, looks)
             reason = actions.unshowable(approval, looks)
-            decision = await self._decide(opened) if reason is None else Deny(reason)
+            decision = await self._decide(question, opened) if reason is None else Deny(reason)
             looks_now: Mapping[str, PathLook] = {}
             if isinstance(decision, Allow):
                 looks_now = actions.comparable_looks(looks, await _look_at(approval))
             if opened.withdrawn.done():
                 decision = opened.withdrawn.result()
-            return self._reply(key, opened.question, decision, looks_now)
+            return self._reply(key, question, decision, looks_now)
         except BaseException:
             self._ids.forget(key)
             raise
         finally:
             del self._open[key]
 
-    async def _enter(self, key: _Key, question: ApprovalQuestion) -> _OpenQuestion | None:
-        """Open the question; return None, and fail closed, if Codex could confuse its action."""
-        collision = self._ids.enter(key, question.approval, question.turn_id)
+    async def _enter(
+        self, key: _Key, question: ApprovalQuestion | actions.Place
+    ) -> _OpenQuestion | None:
+        """Open the question; return None, and fail closed, if Codex could confuse its action. The
+        question of a request that is no known approval is its place."""
+        thread_id, turn_id, turn = question.thread_id, question.turn_id or "", None
+        if isinstance(question, actions.Place):
+            collision = self._ids.enter(key, question, turn_id)
+        else:
+            collision = self._ids.enter(key, question.approval, turn_id)
+            turn = thread_id, turn_id
         if collision is not None:
-            self._fail_closed(collision, question.thread_id, question.turn_id)
+            self._fail_closed(collision, thread_id, turn_id)
             await asyncio.sleep(0)  # an interrupt is written before the refusal
             return None
-        running = self.items.get(question.thread_id, question.item_id)
-        if running is not None:
+        running = self.items.get(thread_id, question.item_id)
+        if running is not None and turn is not None:
             running.asked = True  # no second request can claim to be about this item
-        loop = asyncio.get_running_loop()
-        opened = self._open[key] = _OpenQuestion(question, loop.create_future())
+        future: asyncio.Future[Deny] = asyncio.get_running_loop().create_future()
+        opened = self._open[key] = _OpenQuestion(turn, future)
         return opened
 
     def _question(self, approval: ApprovalRequest) -> ApprovalQuestion | Deny:
@@ -298,16 +280,14 @@ class PolicyRunner(NotificationSink):
             digest=grants.digest_of(approval),
         )
 
-    async def _decide(self, opened: _OpenQuestion) -> Decision:
+    async def _decide(self, question: ApprovalQuestion, opened: _OpenQuestion) -> Decision:
         """Return the decision of the policy of the thread or its nearest ancestor, or the denial
         of a withdrawn question."""
-        thread_id = opened.question.thread_id
+        thread_id = question.thread_id
         lineage = (thread_id, *self.items.ancestors_of(thread_id))
         of_lineage = (self.thread_policies[t] for t in lineage if t in self.thread_policies)
         policy = next(of_lineage, self.policy)
-        task = asyncio.get_running_loop().create_task(
-            _decision(policy, opened.question), name="a policy"
-        )
+        task = asyncio.get_running_loop().create_task(_decision(policy, question), name="a policy")
         futures: set[asyncio.Future[Any]] = {task, opened.withdrawn}
         try:
             await asyncio.wait(futures, return_when=asyncio.FIRST_COMPLETED)
@@ -353,28 +333,19 @@ class PolicyRunner(NotificationSink):
     ) -> None:
         """Deny the pending actions, and interrupt the turn of allowed ones (contract 3.7)."""
         if collision.allowed:
-            self._interrupt_in_doubt(thread_id, turn_id)
+            logger.warning("turn %s is interrupted: %s", turn_id, actions.ALLOWED_IN_DOUBT)
+            self._interrupt(thread_id, self.items.running_turn(thread_id) or turn_id)
         for key in collision.pending:
             self._open[key].withdraw(actions.SHARED_ID, answered=False)
 
-    def _interrupt_in_doubt(self, thread_id: str, turn_id: str) -> None:
-        logger.warning("turn %s is interrupted: %s", turn_id, actions.ALLOWED_IN_DOUBT)
-        self._interrupt(thread_id, self.items.running_turn(thread_id) or turn_id)
-
     async def _refuse_unasked(self, request: ServerRequest, reason: str) -> WireModel:
         """Refuse a request without its policy; requests with its id fail closed, too."""
-        await self._fail_others_closed(request)
-        return self._refuse(request, reason)
-
-    async def _fail_others_closed(self, request: ServerRequest) -> bool:
-        """Fail other requests with this answer id closed; return whether there were any."""
         answer_id = actions.answer_id_of(request)
         collision = self._ids.note_declined(request)
-        if collision is None or answer_id is None:
-            return False
-        self._fail_closed(collision, answer_id[0], getattr(request.params, "turn_id", ""))
-        await asyncio.sleep(0)  # an interrupt is written before the refusal
-        return True
+        if collision is not None and answer_id is not None:
+            self._fail_closed(collision, answer_id[0], getattr(request.params, "turn_id", ""))
+            await asyncio.sleep(0)  # an interrupt is written before the refusal
+        return self._refuse(request, reason)
 
     def _interrupt(self, thread_id: str, turn_id: str) -> None:
         """Interrupt a turn, in a task; Codex never answers if the turn has just ended."""
@@ -415,8 +386,9 @@ class PolicyRunner(NotificationSink):
             request_id = params.get("requestId") if isinstance(params, dict) else None
             if isinstance(request_id, str | int):
                 key = (type(request_id), request_id)
-                if key in self._open:
-                    self._open[key].withdraw("Codex settled it itself")
+                opened = self._open.get(key)
+                if opened is not None and opened.turn is not None:
+                    opened.withdraw("Codex settled it itself")
                 else:
                     self._ids.note_resolved(key)
                     self._resolved_early.add(key)
@@ -442,19 +414,10 @@ class PolicyRunner(NotificationSink):
         ):
             self._fail_closed(collision, event.params.thread_id, event.params.turn_id)
         self._withdraw_ended()
-        if isinstance(
-            event,
-            notifications.TurnStartedEvent
-            | notifications.TurnCompletedEvent
-            | notifications.ThreadClosedEvent,
-        ):
-            thread_id = event.params.thread_id
-            for answer_id in [each for each in self._unclassified if each[0] == thread_id]:
-                del self._unclassified[answer_id]
 
     def _withdraw_ended(self) -> None:
         for opened in self._open.values():
-            if not self.items.is_running(opened.question.thread_id, opened.question.turn_id):
+            if opened.turn is not None and not self.items.is_running(*opened.turn):
                 opened.withdraw("its turn is over")
 
     def on_batch_end(self) -> None:
