@@ -15,8 +15,8 @@ from functools import partial
 from threading import Thread
 from typing import TYPE_CHECKING, Final
 
-from codex_acp.adapter.files import look_at_files
-from codex_acp.codex.approvals.real_paths import LOOK_SECONDS, not_looked_at
+from codex_acp._files import read_regular
+from codex_acp.codex.approvals.real_paths import LOOK_SECONDS, look_at, not_looked_at
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -25,6 +25,15 @@ if TYPE_CHECKING:
     from codex_acp.routing.changes import Looks
 
 logger = logging.getLogger(__name__)
+
+TEXT_LIMIT: Final = 1024 * 1024
+"""Bytes of one text."""
+
+STEP_LIMIT: Final = 4 * TEXT_LIMIT
+"""Bytes of all texts that one `look_at_files` returns; further files are shown as patches only."""
+
+MAX_FILES: Final = 64
+"""Files whose texts one `look_at_files` returns."""
 
 MAX_BEHIND: Final = 2_000
 """Steps that may wait behind a read: with more of them, the read is given up."""
@@ -148,3 +157,30 @@ def _run(step: Callable[[], None]) -> None:
         step()
     except Exception:
         logger.exception("a step that waited for files has failed")
+
+
+def look_at_files(wanted: Mapping[str, bool], roots: Mapping[str, str]) -> dict[str, PathLook]:
+    """Return where each path leads, with the file's text if ``wanted`` maps the path to True. Waits
+    for the disk. ``roots`` has the session's directories, as in `look_at`."""
+    looks = look_at(wanted, roots)
+    bytes_left, count = STEP_LIMIT, 0
+    for path, with_text in wanted.items():
+        look = looks[path]
+        if not with_text or not look.exists:
+            continue
+        count += 1
+        limit = min(bytes_left, TEXT_LIMIT) if count <= MAX_FILES else 0
+        if look.size > limit:
+            looks[path] = look._replace(unread="it is too large")
+            continue
+        try:
+            content = read_regular(path, limit)
+            looks[path] = look._replace(text=content.decode())
+            bytes_left -= len(content)
+        except UnicodeDecodeError:
+            looks[path] = look._replace(unread="it is no UTF-8 text")
+        except OSError:
+            looks[path] = look._replace(unread="it cannot be read")
+        except ValueError as error:
+            looks[path] = look._replace(unread=str(error))
+    return looks

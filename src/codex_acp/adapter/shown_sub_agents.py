@@ -12,10 +12,9 @@ import asyncio
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Final
 
-from codex_acp.adapter.prompts.turn_events import turn_of
 from codex_acp.adapter.server.held_notifications import deliver
 from codex_acp.adapter.sessions.activity import SessionActivity
-from codex_acp.adapter.sessions.shown_thread import ShownThread
+from codex_acp.adapter.sessions.shown_thread import ShownThread, turn_of
 from codex_acp.codex._generated.notifications import ItemCompletedEvent
 from codex_acp.codex.connection.notification_router import NotificationSink
 from codex_acp.jsonrpc.message import INTERNAL_ERROR

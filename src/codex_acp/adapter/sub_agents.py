@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING
 
 from codex_acp._json import text_at, value_at
-from codex_acp.adapter.prompts.turn_events import item_of
+from codex_acp.adapter.sessions.shown_thread import item_of
 from codex_acp.mapping.events import StateChanged
 from codex_acp.mapping.state import SessionState, SubAgent
 from codex_acp.mapping.sub_agents import MAX_SHOWN, MORE_THAN_SHOWN, NAMING, agents_named_by

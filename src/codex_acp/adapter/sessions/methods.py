@@ -15,9 +15,14 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, cast
 from codex_acp._json import list_at, text_at, value_at
 from codex_acp.adapter.sessions.model_route import configuration
 from codex_acp.adapter.sessions.opener import UNLOAD_SECONDS, OpeningResult, SessionOpener, Setup
-from codex_acp.adapter.sessions.opening_errors import not_open, refused_call, unknown_session
+from codex_acp.adapter.sessions.opening_errors import (
+    not_open,
+    raise_if_open_elsewhere,
+    refused_call,
+    stored_thread,
+    unknown_session,
+)
 from codex_acp.adapter.sessions.session_locks import acquire_within
-from codex_acp.adapter.sessions.stored_threads import raise_if_open_elsewhere, stored_thread
 from codex_acp.errors import CodexAcpError, ErrorReply, RpcError
 from codex_acp.jsonrpc.message import INVALID_PARAMS, JsonValue
 from codex_acp.mapping.agent import META_KEY

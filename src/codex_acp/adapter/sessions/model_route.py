@@ -6,6 +6,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from codex_acp._json import text_at
+from codex_acp.adapter.sessions.opening_errors import stored_thread
 from codex_acp.codex.threads.opening import read_params
 from codex_acp.errors import ErrorReply, RpcError
 from codex_acp.jsonrpc.message import INTERNAL_ERROR, JsonValue
@@ -88,6 +89,4 @@ async def configuration(codex: AppServerConnection, cwd: str) -> JsonValue:
 
 async def _provider_of(codex: AppServerConnection, session_id: str) -> str | None:
     """Return the model provider of a stored thread; None if there is no such thread."""
-    from codex_acp.adapter.sessions.stored_threads import stored_thread
-
     return text_at(await stored_thread(codex, session_id), "modelProvider")

@@ -167,9 +167,7 @@ class SessionOpener:
         try:
             return await self._begin(codex, setup, config_read, session_id)
         except RpcError as error:
-            from codex_acp.adapter.sessions.stored_threads import explain_refusal
-
-            thread = await explain_refusal(codex, session_id, error)
+            thread = await opening_errors.explain_refusal(codex, session_id, error)
             if not self.route.note_earlier_gateway(thread):
                 raise
             return await self._begin(codex, setup, config_read, session_id)
@@ -450,10 +448,8 @@ class SessionOpener:
             if isinstance(error, NotAnswered):
                 await self.unload(codex, session_id)  # Codex may still load the thread
             if isinstance(error, ErrorReply):
-                from codex_acp.adapter.sessions import stored_threads
-
-                await stored_threads.raise_if_open_elsewhere(codex, session_id, error)
-                thread = await stored_threads.explain_refusal(codex, session_id, failure)
+                await opening_errors.raise_if_open_elsewhere(codex, session_id, error)
+                thread = await opening_errors.explain_refusal(codex, session_id, failure)
                 if self.route.note_earlier_gateway(thread):
                     return await self._resume(codex, session_id, setup)
             raise failure from error

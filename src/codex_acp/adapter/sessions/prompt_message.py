@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
 
-from codex_acp.adapter.files import read_files
+from codex_acp._files import read_regular
 from codex_acp.adapter.prompts.turn_calls import start_refused
 from codex_acp.codex._generated import models
 from codex_acp.codex.connection.calls import all_pages
 from codex_acp.errors import CodexAcpError, RpcError
 from codex_acp.mapping.prompt import MAX_MEDIA_BYTES, has_audio, user_input, wanted_images
+from codex_acp.transport.shielding import in_worker_thread
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from codex_acp.codex.connection.app_server_connection import AppServerConnection
     from codex_acp.mapping.content import Block
+
+MAX_FILES: Final = 64
+"""Files that one `read_files` reads."""
 
 
 async def prompt_message(
@@ -31,6 +36,20 @@ async def prompt_message(
             failure = start_refused(error)
             raise RpcError(failure.code, failure.message, failure.data) from error
     return user_input(prompt, files, no_audio)
+
+
+async def read_files(paths: Iterable[str], limit: int) -> dict[str, bytes]:
+    """Return the content of each readable file of at most ``limit`` bytes, read in a thread."""
+    wanted = list(paths)[:MAX_FILES]
+
+    def read_all() -> dict[str, bytes]:
+        contents: dict[str, bytes] = {}
+        for path in wanted:
+            with suppress(OSError, ValueError):
+                contents[path] = read_regular(path, limit)
+        return contents
+
+    return await in_worker_thread(read_all) if wanted else {}
 
 
 async def why_no_audio(codex: AppServerConnection, thread_id: str) -> str | None:

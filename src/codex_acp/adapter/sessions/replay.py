@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from codex_acp._json import text_at, value_at
 from codex_acp.adapter.prompts.turn_calls import TurnCalls
-from codex_acp.adapter.sessions.opening_errors import deleted_meanwhile
-from codex_acp.adapter.sessions.stored_threads import may_exist
+from codex_acp.adapter.sessions.opening_errors import deleted_meanwhile, may_exist
 from codex_acp.codex._generated import models
 from codex_acp.codex._generated.methods import MODELS
 from codex_acp.errors import CodexAcpError, ErrorReply, InvalidPayload, PeerError

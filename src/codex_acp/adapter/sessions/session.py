@@ -15,7 +15,6 @@ from codex_acp._record import replace
 from codex_acp.adapter.command_results import MessageCommand, TextCommand, TurnCommand
 from codex_acp.adapter.prompts.plan_review import CARRY_OUT_PLAN, PlanMode, PlanQuestion
 from codex_acp.adapter.prompts.turn_calls import TurnCalls
-from codex_acp.adapter.prompts.turn_events import item_of, turn_event, turn_of
 from codex_acp.adapter.session import events as ev
 from codex_acp.adapter.session.driver import (
     LocalReply,
@@ -26,7 +25,7 @@ from codex_acp.adapter.session.driver import (
 )
 from codex_acp.adapter.sessions.opening_errors import not_open
 from codex_acp.adapter.sessions.prompt_message import prompt_message
-from codex_acp.adapter.sessions.shown_thread import ShownThread
+from codex_acp.adapter.sessions.shown_thread import ShownThread, item_of, turn_event, turn_of
 from codex_acp.adapter.sub_agents import SubAgents
 from codex_acp.codex.connection.notification_router import is_unloaded
 from codex_acp.errors import RpcError, TransportError
