@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from codex_acp.adapter.server.held_notifications import deliver
 from codex_acp.adapter.sessions.activity import SessionActivity
-from codex_acp.adapter.sessions.shown_thread import ShownThread, turn_of
+from codex_acp.adapter.sessions.shown_thread import ShownThread, ThreadHost, turn_of
 from codex_acp.codex._generated.notifications import ItemCompletedEvent
 from codex_acp.codex.connection.notification_router import NotificationSink
 from codex_acp.jsonrpc.message import INTERNAL_ERROR
@@ -40,8 +40,8 @@ NOTE_SECONDS: Final = 0.25
 """Seconds for which lines are gathered before an update of the tool call is sent."""
 
 
-class ShownSubAgent:
-    """Shows one sub-agent as a session of its own: the host of its `ShownThread`.
+class ShownSubAgent(ThreadHost):
+    """Shows one sub-agent as a session of its own. No prompt of a client waits for its turns.
 
     ``state`` is the state of the sub-agent alone. ``follow_named`` is called with each
     notification, ``on_turn_end`` when a turn has ended, ``on_activity`` when the activity was sent.
@@ -124,15 +124,6 @@ class ShownSubAgent:
             if is_running:
                 self._activity.turn_runs()
 
-    def may_show(self, method: str, params: JsonValue) -> bool:
-        """Return True, because no prompt of a client depends on a sub-agent's turns."""
-        del method, params
-        return True
-
-    def may_show_pieces(self, turn_id: str) -> bool:
-        del turn_id
-        return True
-
     def send_events(self, events: SessionEvents) -> None:
         for event in events:
             self._outflow.send(self._agent.thread_id, as_event_of_sub_agent(event, self._agent))
@@ -144,17 +135,11 @@ class ShownSubAgent:
         self._activity.turn_runs()  # the turn may have begun before the thread was followed
         self._end_turn(end_of_shown_turn(self._thread.state, turn), turn.id)
 
-    def final_error(self, params: models.ErrorNotification) -> None:
-        """Do nothing: an error ends only a turn that has not begun, and no prompt waits for it."""
-
     def turn_end_unreadable(self, params: JsonValue, problem: str | None) -> None:
         message = f"Codex ended the turn in a way that could not be read: {problem}"
         self._thread.end_open_calls()
         self._activity.turn_runs()
         self._end_turn(PromptFailure(INTERNAL_ERROR, message, {}), turn_of(params))
-
-    def after_read(self) -> None:
-        """Do nothing."""
 
     def thread_gone(self, error: TransportError | None) -> None:
         """End the turn that ran, because its app-server is gone."""

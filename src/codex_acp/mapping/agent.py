@@ -100,7 +100,7 @@ def auth_methods(capabilities: JsonValue, ways: LoginWays) -> list[dict[str, Jso
         methods.append({"id": TERMINAL, "name": name, "description": description, **run})
     if value_at(capabilities, "auth", "_meta", GATEWAY) is True:
         name, description = "Use a gateway of your client", "Asks the model where your client says"
-        # "false" is a string: the values of this member are all strings.
+        # The string "false", as the official adapter writes it: clients may compare with that.
         meta: JsonValue = {GATEWAY: {"protocol": "openai", "restartRequired": "false"}}
         methods.append({"id": GATEWAY, "name": name, "description": description, "_meta": meta})
     return methods

@@ -424,8 +424,7 @@ class Sessions:
             intake.runner.prompt_cancelled(session_id)
 
     def rights_changed(self, session_id: str) -> bool:
-        """Have later messages wait for the end of the turn that runs, because the session gets
-        other rights. Return whether a turn of the session or of a sub-agent runs."""
+        """Call `Session.rights_changed`; return False for a session that was never used."""
         session = self._open[session_id].session
         return session is not None and session.rights_changed()
 

@@ -54,7 +54,8 @@ _SHOWING_FILES: Final = frozenset(
 
 
 class ThreadHost(Protocol):
-    """Decides what of a thread is shown, and sends it: a session, or a sub-agent's session."""
+    """Decides what of a thread is shown, and sends it: a session, or a sub-agent's session. A class
+    that inherits from this shows everything, and may leave out further methods."""
 
     def on_arrival(self, method: str, params: JsonValue) -> None:
         """Handle a notification before it queues behind file reads: it may name a sub-agent."""
@@ -64,9 +65,13 @@ class ThreadHost(Protocol):
 
     def may_show(self, method: str, params: JsonValue) -> bool:
         """Return whether the notification may be shown now."""
+        del method, params
+        return True
 
     def may_show_pieces(self, turn_id: str) -> bool:
         """Return whether pieces of a text of this turn may be shown now."""
+        del turn_id
+        return True
 
     def send_events(self, events: SessionEvents) -> None:
         """Send events to the client."""
@@ -77,12 +82,14 @@ class ThreadHost(Protocol):
     def final_error(self, params: ErrorNotification) -> None:
         """Note an error that Codex does not retry. The error ends a turn that has not begun; for
         any other turn ``turn/completed`` follows."""
+        del params
 
     def turn_end_unreadable(self, params: JsonValue, problem: str | None) -> None:
         """Note that a turn ended, with a ``turn/completed`` that does not fit the schema."""
 
     def after_read(self) -> None:
         """Note that a read with notifications of this thread was handled."""
+        return
 
     def thread_gone(self, error: TransportError | None) -> None:
         """Note that the connection to Codex ended; ``error`` None: it was closed on purpose."""

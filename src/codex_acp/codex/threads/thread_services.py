@@ -137,8 +137,9 @@ class ThreadServices(NotificationSink):
                 self._errors[thread_id] = object_at(params)
         elif method == "turn/completed":
             turn, last_error = object_at(params, "turn"), self._errors.pop(thread_id, {})
-            is_older = last_error.get("turnId") != turn.get("id")
-            if last_error and is_older and last_error.get("error") == turn.get("error"):
+            is_older = bool(last_error) and last_error.get("turnId") != turn.get("id")
+            is_same = last_error.get("error") == turn.get("error")
+            if turn.get("status") == "failed" and is_older and is_same:
                 self.ended_by_older_error[str(turn.get("id"))] = None
         elif is_unloaded(method, params):
             self._closed[thread_id] = None
