@@ -68,17 +68,8 @@ logger = logging.getLogger(__name__)
 REPORT_SECONDS: Final = 1.0
 """Seconds for Codex's report of new settings, which usually takes a millisecond."""
 
-
 OPENAI: Final = "openai"
 """Codex's default model provider."""
-
-FOLLOWED: Final = frozenset(
-    {
-        "thread/closed", "thread/status/changed", "thread/settings/updated", "error",
-        "turn/completed",
-    }
-)  # fmt: skip
-"""The notifications that `ThreadServices` reads; of all others it only takes the time."""
 
 MAX_PLACES: Final = 10_000
 """Threads whose directory is remembered."""
@@ -128,8 +119,6 @@ class ThreadServices(NotificationSink):
             return
         for each in (thread_id, *self.client._ancestors_of(thread_id)):
             self.last_event[each] = monotonic()
-        if method not in FOLLOWED:
-            return
         if method == "thread/settings/updated":
             self.hand_over.note_settings(thread_id, object_at(params).get("threadSettings"))
         elif method == "error":
