@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
-from codex_acp.adapter.sessions.shown_thread import JoinedPieces
+from codex_acp.acp.capabilities import ClientFeatures
+from codex_acp.adapter.sessions.shown_thread import ShownThread
 from codex_acp.jsonrpc.message import JsonValue
+from codex_acp.mapping.state import SessionState
 
 DELTA = "item/agentMessage/delta"
 
@@ -16,30 +18,30 @@ def piece(text: JsonValue, *, item: str = "i", turn: str = "t", **more: JsonValu
     return {"threadId": "s", "turnId": turn, "itemId": item, "delta": text, **more}
 
 
-class Heard:
-    """What was taken, in order."""
+class Heard(ShownThread):
+    """A thread that notes what it would show, in order."""
 
     def __init__(self) -> None:
+        super().__init__(cast("Any", None), "s", SessionState(ClientFeatures()), cast("Any", None))
         self.taken: list[tuple[str, JsonValue]] = []
-        self.pieces = JoinedPieces(self._take, self._take_pieces)
 
-    def _take(self, method: str, params: JsonValue) -> None:
+    def _arrived(self, method: str, params: JsonValue) -> None:
         self.taken.append((method, params))
 
-    def _take_pieces(self, method: str, turn_id: str, item_id: str, text: str) -> None:
+    def _show_pieces(self, method: str, turn_id: str, item_id: str, text: str) -> None:
         self.taken.append((method, piece(text, turn=turn_id, item=item_id)))
 
     def hear(self, *all_params: JsonValue, method: str = DELTA) -> None:
         for params in all_params:
-            self.pieces.on_notification(method, params)
+            self.on_notification(method, params)
 
 
 def test_what_follows_each_other_is_one_when_it_is_flushed() -> None:
     heard = Heard()
     heard.hear(piece("one "), piece("two "), piece("three"))
     assert heard.taken == []
-    heard.pieces.flush()
-    heard.pieces.flush()
+    heard._flush_pieces()
+    heard._flush_pieces()
     assert heard.taken == [(DELTA, piece("one two three"))]
 
 
@@ -48,7 +50,7 @@ def test_anything_else_comes_behind_what_came_before_it() -> None:
     heard.hear(piece("a"), piece("b"))
     heard.hear({"threadId": "s"}, method="item/completed")
     heard.hear(piece("c"))
-    heard.pieces.flush()
+    heard._flush_pieces()
     assert heard.taken == [
         (DELTA, piece("ab")),
         ("item/completed", {"threadId": "s"}),
@@ -72,7 +74,7 @@ def test_anything_else_comes_behind_what_came_before_it() -> None:
 def test_what_is_no_piece_of_the_same_text_stands_by_itself(other: JsonValue) -> None:
     heard = Heard()
     heard.hear(piece("a"), other, piece("c"))
-    heard.pieces.flush()
+    heard._flush_pieces()
     assert heard.taken == [(DELTA, piece("a")), (DELTA, other), (DELTA, piece("c"))]
 
 

@@ -52,6 +52,9 @@ _SHOWING_FILES: Final = frozenset(
 )
 """Notifications whose events may contain the full texts of edited files."""
 
+_MEMBERS_OF_PIECE: Final = frozenset({"threadId", "turnId", "itemId", "delta"})
+"""A piece of a text with more members is not joined, so that no member is lost."""
+
 
 class ThreadHost(Protocol):
     """Decides what of a thread is shown, and sends it: a session, or a sub-agent's session. A class
@@ -108,9 +111,10 @@ class ShownThread:
         self._id = thread_id
         self._host = host
         self._steps = OrderedSteps(state.roots)
-        self._pieces = JoinedPieces(self._arrived, self._show_pieces)
-        self.on_notification: Callable[[str, JsonValue], None] = self._pieces.on_notification
-        """Called with each notification of the thread: the first step of `NotificationSink`."""
+        self._pieces: list[str] = []
+        """Adjacent pieces of one text in this read, which wait for further pieces."""
+        self._text: tuple[str, str, str] = "", "", ""
+        """Method, turn and item of `_pieces`."""
         self._timer: asyncio.TimerHandle | None = None
         """Runs while output waits that came too fast."""
 
@@ -123,33 +127,46 @@ class ShownThread:
     def unsubscribe(self) -> None:
         self.codex.unsubscribe(self._id, self)
 
+    def on_notification(self, method: str, params: JsonValue) -> None:
+        """Keep a piece of text, or handle another notification behind the pieces."""
+        if method in PIECES and type(params) is dict and params.keys() == _MEMBERS_OF_PIECE:
+            turn_id, item_id, text = params["turnId"], params["itemId"], params["delta"]
+            if type(text) is str and type(item_id) is str and type(turn_id) is str:
+                if (method, turn_id, item_id) != self._text:
+                    self._flush_pieces()
+                    self._text = method, turn_id, item_id
+                self._pieces.append(text)
+                return
+        self._flush_pieces()
+        self._arrived(method, params)
+
     def on_batch_end(self) -> None:
         """Show the pieces of this read, and start the timer for output that has to wait."""
-        self._pieces.flush()
+        self._flush_pieces()
         if self.state.open_calls:
             self._set_timer()
         self._host.after_read()
 
     def on_closed(self, error: TransportError | None) -> None:
-        self._pieces.flush()
+        self._flush_pieces()
         self._steps.run_without_files()
         self.end_open_calls()
         self._host.thread_gone(error)
 
     def call_in_order(self, step: Callable[[], None]) -> None:
         """Call ``step`` after everything that has arrived is shown."""
-        self._pieces.flush()
+        self._flush_pieces()
         self._steps.put(step)
 
     async def wait_shown(self) -> None:
         """Wait until everything that has arrived was shown."""
-        self._pieces.flush()
+        self._flush_pieces()
         await self._steps.wait_idle()
 
     async def look(self, wanted: Mapping[str, bool]) -> Looks:
         """Look at paths on the disk, after everything that has arrived; ``wanted``: path → whether
         to read the file's text."""
-        self._pieces.flush()
+        self._flush_pieces()
         return await self._steps.look(wanted)
 
     def stop_showing(self) -> None:
@@ -210,6 +227,11 @@ class ShownThread:
             elif isinstance(event, ErrorEvent) and not event.params.will_retry:
                 self._host.final_error(event.params)
 
+    def _flush_pieces(self) -> None:
+        if self._pieces:
+            text, self._pieces = "".join(self._pieces), []
+            self._show_pieces(*self._text, text)
+
     def _show_pieces(self, method: str, turn_id: str, item_id: str, text: str) -> None:
         """Show joined pieces of one text, after everything that has arrived."""
         if self._steps.busy:
@@ -238,51 +260,6 @@ class ShownThread:
         self.state.now = monotonic()
         self._host.send_events(flush_due(self.state))
         self._set_timer()
-
-
-_MEMBERS_OF_PIECE: Final = frozenset({"threadId", "turnId", "itemId", "delta"})
-"""A piece with more members is not joined, so that no member is lost."""
-
-
-class JoinedPieces:
-    """Joins adjacent pieces of one text among the notifications of a thread.
-
-    Calls ``take`` with each other notification, and ``take_pieces`` with the method, turn id, item
-    id and text of joined pieces, in the order of arrival.
-    """
-
-    def __init__(
-        self,
-        take: Callable[[str, JsonValue], None],
-        take_pieces: Callable[[str, str, str, str], None],
-    ) -> None:
-        self._take = take
-        self._take_pieces = take_pieces
-        self._texts: list[str] = []
-        """The pieces that wait; they have this method, turn and item:"""
-        self._method = self._turn_id = self._item_id = ""
-
-    def on_notification(self, method: str, params: JsonValue) -> None:
-        """Keep a piece of text, or pass the notification on."""
-        if method in PIECES and type(params) is dict and params.keys() == _MEMBERS_OF_PIECE:
-            turn_id, item_id, text = params["turnId"], params["itemId"], params["delta"]
-            if type(text) is str and type(item_id) is str and type(turn_id) is str:
-                if item_id != self._item_id or turn_id != self._turn_id or method != self._method:
-                    self.flush()
-                    self._method, self._turn_id, self._item_id = method, turn_id, item_id
-                self._texts.append(text)
-                return
-        if self._texts:
-            self.flush()
-        self._take(method, params)
-
-    def flush(self) -> None:
-        """Pass the joined pieces on."""
-        texts = self._texts
-        if texts:
-            self._texts = []
-            text = texts[0] if len(texts) == 1 else "".join(texts)
-            self._take_pieces(self._method, self._turn_id, self._item_id, text)
 
 
 # Events about turns. Params that do not fit the schema still give events, because a prompt must
