@@ -60,11 +60,11 @@ def _agent() -> tuple[CodexAgent, AppServer]:
 async def test_initialize_is_answered_as_the_typed_way_answers_it(params: Any) -> None:
     quick, quick_codex = _agent()
     typed, typed_codex = _agent()
-    handlers = AgentInV1(quick, quick).quick()
+    handlers = AgentInV1(quick).quick()
     assert handlers is not None
     run = handlers["initialize"](params)
     assert run is not None
-    handler = AgentInV1(typed, typed).requests()["initialize"]
+    handler = AgentInV1(typed).requests()["initialize"]
     assert handler is not None
     request = MODELS.decode("InitializeRequest", params, "initialize")
     assert await run() == encode(await handler(request))

@@ -446,17 +446,17 @@ class AgentMethods(Protocol):
 class CommonMethods:
     """The methods that are equal in both versions of ACP.
 
-    ``own_agent`` is the agent of this client alone, None over the network. It serves logins and
-    providers, too, and answers simple requests before models load."""
+    A `CodexAgent` as ``agent`` has this client alone: it serves logins and providers, too, and
+    answers simple requests before models load. Over the network, sessions have several agents."""
 
     _models: ModelRegistry
     """The models of the version's answers."""
     _fits_schema: Callable[[JsonValue], bool]
     """Returns whether the params of ``initialize`` can be read without their model."""
 
-    def __init__(self, agent: AgentMethods, own_agent: CodexAgent | None = None) -> None:
+    def __init__(self, agent: AgentMethods) -> None:
         self._agent = agent
-        self._own_agent = own_agent
+        self._own_agent = agent if isinstance(agent, CodexAgent) else None
 
     def _answer(self, name: str, answer: Mapping[str, object] | None = None) -> Any:
         return self._models.decode(f"{name}Response", answer or {}, "the answer")

@@ -31,7 +31,7 @@ VERSION: Final = 1
 
 
 class AgentInV1(CommonMethods):
-    """The methods of ``agent`` in version 1; see `CommonMethods` for ``own_agent``."""
+    """The methods of ``agent`` in version 1."""
 
     _models = MODELS
     _fits_schema = staticmethod(fits_schema)

@@ -39,7 +39,7 @@ COMMANDS_SECONDS: Final = 0.1
 
 
 class AgentInV2(CommonMethods):
-    """The methods of ``agent`` in version 2; see `CommonMethods` for ``own_agent``."""
+    """The methods of ``agent`` in version 2."""
 
     _models = MODELS
     _fits_schema = staticmethod(handshake.fits_schema)

@@ -85,7 +85,7 @@ async def serve_link(
     tasks = SideTasks()
     try:
         agent = CodexAgent(app_server, tasks.start, transcript, when_loaded, ahead)
-        side = agent_side(connection, versions, agent, own_agent=agent)
+        side = agent_side(connection, versions, agent)
         agent.client.side = side
         if ending is not None:
             tasks.start(lambda: _end(ending, agent, side))
@@ -100,16 +100,10 @@ async def serve_link(
 
 
 def agent_side(
-    connection: Connection,
-    versions: Collection[int],
-    agent: AgentMethods,
-    own_agent: CodexAgent | None = None,
+    connection: Connection, versions: Collection[int], agent: AgentMethods
 ) -> EitherAgentSide:
     """Return the side that serves ``agent`` in ``versions``; the modules of a version are loaded
-    for its first client.
-
-    ``own_agent``, which serves logins and providers, too, is the agent of a client on standard
-    input and output; None for a client of the network, whose sessions can have several agents."""
+    for its first client."""
 
     async def steer(version: int, params: JsonValue) -> JsonValue:
         from codex_acp.adapter.prompts.steering import answer_steering  # with the first request
@@ -119,12 +113,12 @@ def agent_side(
     def in_v1() -> AnyHandlers:
         from codex_acp.adapter.agent_v1 import AgentInV1
 
-        return AgentInV1(agent, own_agent).handlers({STEERING: partial(steer, 1)})
+        return AgentInV1(agent).handlers({STEERING: partial(steer, 1)})
 
     def in_v2() -> AgentHandlers:
         from codex_acp.adapter.agent_v2 import AgentInV2
 
-        return AgentInV2(agent, own_agent).handlers({STEERING: partial(steer, 2)})
+        return AgentInV2(agent).handlers({STEERING: partial(steer, 2)})
 
     return EitherAgentSide(
         connection, in_v1 if 1 in versions else None, in_v2 if 2 in versions else None
