@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
 from typing import Any, Self, cast
 from unittest.mock import patch
 
@@ -85,7 +86,14 @@ class ConfigBench:
         features = ClientFeatures(boolean_config_options=booleans)
         self.opened: ConfigSession | None = None
         """The session that was opened last."""
-        self.config = Config(self._tasks.start_soon, self._send, lambda _: features)
+        sessions = SimpleNamespace(
+            send=self._send,
+            features=lambda _: features,
+            rights_changed=lambda _: False,
+            running_turns=lambda _: set(),
+            sub_agents_of=lambda _: [],
+        )
+        self.config = Config(self._tasks.start_soon, cast("Any", sessions))
 
     async def __aenter__(self) -> Self:
         """Connect."""

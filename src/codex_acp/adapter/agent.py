@@ -94,10 +94,7 @@ class CodexAgent:
         self.client: Client = Client(spawn)
         transcript = transcript or Transcript()
         self.sessions: Sessions = Sessions(spawn, self.client, transcript)
-        self.config: Config = Config(
-            spawn, self.sessions.send, self.sessions.features,
-            self.sessions.rights_changed, self.sessions.running_turns, self.sessions.sub_agents_of,
-        )  # fmt: skip
+        self.config: Config = Config(spawn, self.sessions)
         self.sessions.on_sub_agent = self.config.sub_agent_found
         self.opener: SessionOpener = SessionOpener(app_server, self.sessions, self.config)
         self.opener.peers = lambda: self._hand_over.peers

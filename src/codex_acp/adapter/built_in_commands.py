@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from contextlib import suppress
-from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import anyio
@@ -76,7 +75,7 @@ class BuiltInCommands:
         self._session_id = access.session_id
         self._cwd = access.cwd
         self._codex = access.codex
-        self._set_plan_mode = partial(access.config.set_plan_mode, access.session_id)
+        self._set_plan_mode = access.set_plan_mode
         self._list_skills = list_skills
 
     def find(self, command: TypedCommand, rest: Sequence[Block]) -> Command | None:
@@ -182,7 +181,7 @@ class BuiltInCommands:
     async def _status(self) -> str:
         codex = self._codex()
         facts = [commands.Fact("Session", self._session_id), commands.Fact("Folder", self._cwd)]
-        facts += commands.setting_facts(self._access.config.options(self._session_id))
+        facts += commands.setting_facts(self._access.options())
         remarks = self._access.remarks()
         facts += (commands.Fact("Codex remarks", inline(remark)) for remark in remarks)
         account = await codex.account_read(models.GetAccountParams(refresh_token=False))

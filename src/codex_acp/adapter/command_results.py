@@ -12,10 +12,10 @@ from codex_acp._record import NamedTuple, record
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
-    from codex_acp.adapter.config_options import Config
     from codex_acp.adapter.server.mcp_startup import McpStartups
     from codex_acp.codex._generated.models import UserInput
     from codex_acp.codex.connection.app_server_connection import AppServerConnection
+    from codex_acp.mapping.options import Option
     from codex_acp.wire.model import WireModel
 
 
@@ -57,7 +57,10 @@ class SessionAccess:
     cwd: str
     codex: Callable[[], AppServerConnection]
     """Returns the connection that the session is on now."""
-    config: Config
+    options: Callable[[], Sequence[Option]]
+    """Returns the session's config options."""
+    set_plan_mode: Callable[[bool | None], Awaitable[bool]]
+    """Turns plan mode on or off, or toggles it (None); returns whether it is on."""
     remarks: Callable[[], Sequence[str]]
     """Returns Codex's warnings about this computer, for ``/status``."""
     turn_has_prompts: Callable[[], bool]

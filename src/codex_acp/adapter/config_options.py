@@ -63,7 +63,7 @@ from codex_acp.mapping.settings import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from codex_acp.acp.capabilities import ClientFeatures
+    from codex_acp.adapter.sessions.sessions import Sessions
     from codex_acp.adapter.side_tasks import Spawn
     from codex_acp.codex.connection.app_server_connection import AppServerConnection
 
@@ -347,29 +347,12 @@ class ConfigSession(NotificationSink):
 
 
 class Config:
-    """The options of all sessions of one agent. ``spawn`` starts a task that may outlive a request.
+    """The options of all ``sessions`` of one agent. ``spawn`` starts a task that may outlive a
+    request."""
 
-    Each other parameter is a function that gets a session's id. ``send`` queues an event of the
-    session. ``features`` returns the capabilities of its client. ``outdate`` is called before the
-    rights change: no later message may be steered into the running turn. It returns whether a turn
-    of the session or of a sub-agent runs. ``running_turns`` returns thread and turn of each of
-    these turns. ``sub_agents`` returns the threads of the sub-agents."""
-
-    def __init__(
-        self,
-        spawn: Spawn,
-        send: Callable[[str, SessionEvent], None],
-        features: Callable[[str], ClientFeatures],
-        outdate: Callable[[str], bool] = lambda _: False,
-        running_turns: Callable[[str], set[tuple[str, object]]] = lambda _: set(),
-        sub_agents: Callable[[str], list[str]] = lambda _: [],
-    ) -> None:
+    def __init__(self, spawn: Spawn, sessions: Sessions) -> None:
         self._spawn = spawn
-        self._send = send
-        self._features = features
-        self._outdate = outdate
-        self._running_turns = running_turns
-        self._sub_agents = sub_agents
+        self._agent_sessions = sessions
         self._catalogues: Catalogues | None = None
         self._sessions: dict[str, ConfigSession] = {}
         self._kept_choices: LastOnes[str, _Choices] = LastOnes(MAX_CLOSED)
@@ -560,9 +543,9 @@ class Config:
             patch = choice_patch(self._view(session), option_id, value)
             before = session.settings
             changes_rights = option_id in (MODE, COLLABORATION) and not meets(before, patch)
-            turn_runs = changes_rights and self._outdate(session.id)
+            turn_runs = changes_rights and self._agent_sessions.rights_changed(session.id)
             if changes_rights:
-                turns, known = self._running_turns(session.id), session.began_with
+                turns, known = self._agent_sessions.running_turns(session.id), session.began_with
                 session.began_with = {turn: known.get(turn, before) for turn in turns}
             try:
                 await session.change(patch)
@@ -572,7 +555,7 @@ class Config:
             if option_id == MODE:
                 if meets(session.settings, patch):
                     session.chosen = (value, session.settings.access)
-                below = self._sub_agents(session.id)
+                below = self._agent_sessions.sub_agents_of(session.id)
                 await self._change_sub_agents(session, before.access, below)
             if turn_runs:
                 began_with = session.began_with.items()
@@ -586,7 +569,7 @@ class Config:
         if session is None:
             return
         earlier = session.kept_access.get(parent_id) or session.inherited.get(parent_id)
-        for turn in self._running_turns(session_id):
+        for turn in self._agent_sessions.running_turns(session_id):
             if turn[0] == parent_id and turn in session.began_with:
                 earlier = session.began_with[turn].access
         if earlier is not None and earlier != session.settings.access:
@@ -617,7 +600,7 @@ class Config:
                 f"{', so each turn that they begin is interrupted' if wider else ''}. "
                 "New sub-agents get the mode of the session."
             )
-            self._send(session.id, _notice(text))
+            self._agent_sessions.send(session.id, _notice(text))
 
     def _say_from_next_turn(self, session: ConfigSession, option_id: str, before: Settings) -> None:
         """Tell the person that the turn that runs keeps its mode."""
@@ -626,7 +609,7 @@ class Config:
         else:
             option, earlier = "collaboration mode", f"in the earlier one, {before.collaboration}"
         text = f"The {option} counts from the next turn on. What runs now goes on {earlier}."
-        self._send(session.id, _notice(text))
+        self._agent_sessions.send(session.id, _notice(text))
 
     async def _trust(self, session: ConfigSession, value: str) -> None:
         """Store that the person trusts the directory; show that to all sessions of the directory.
@@ -653,7 +636,8 @@ class Config:
     # Updates to the client.
 
     def _view(self, session: ConfigSession) -> ConfigView:
-        return session.view(booleans=self._features(session.id).boolean_config_options)
+        features = self._agent_sessions.features(session.id)
+        return session.view(booleans=features.boolean_config_options)
 
     def _send_changes(self, session: ConfigSession) -> None:
         """Send the options and the mode of an open session if they have changed for the client."""
@@ -662,11 +646,11 @@ class Config:
         options = options_of(self._view(session))
         if options != session.sent_options:
             session.sent_options = options
-            self._send(session.id, OptionsChanged(options))
+            self._agent_sessions.send(session.id, OptionsChanged(options))
         mode = options[_MODE_INDEX].current
         if mode != session.sent_mode and mode in session.sent_modes:
             session.sent_mode = mode
-            self._send(session.id, ModeChanged(mode))
+            self._agent_sessions.send(session.id, ModeChanged(mode))
 
 
 def _not_open(session_id: str) -> RpcError:

@@ -112,7 +112,8 @@ class SessionServices(NotificationSink):
                     session_id,
                     opened.cwd,
                     codex=lambda: opened.codex,
-                    config=self._config,
+                    options=partial(self._config.options, session_id),
+                    set_plan_mode=partial(self._config.set_plan_mode, session_id),
                     remarks=lambda: () if opened.session is None else opened.session.remarks,
                     turn_has_prompts=lambda: (
                         opened.session is not None
