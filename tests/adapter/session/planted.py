@@ -218,6 +218,12 @@ PLANTED: Final = (
         _PLAN._replace(prompts=2),
     ),
     Planted(
+        "the next prompt overtakes an approved plan while plan mode is being left",
+        "            return False  # plan mode is being left: the message",
+        "            pass  # plan mode is being left: the message",
+        _PLAN._replace(prompts=2),
+    ),
+    Planted(
         "the plan of an interrupted turn is asked about",
         "with_plan = mine[:1] if self.plan and end == DONE and",
         "with_plan = mine[:1] if self.plan and",

@@ -554,6 +554,8 @@ def react(w: World, effects: list[ev.Effect]) -> World:
                 _may_be_given(w, prompt)
                 if isinstance(effect, ev.Start) and w.reviews is not None:
                     raise Wrong("a turn is asked for while a plan is asked about")
+                if w.leaving in w.open - {prompt}:
+                    raise Wrong(f"{prompt} overtakes the plan that is about to be carried out")
                 if w.outdated is not None and w.outdated in {w.running} - w.interrupts:
                     raise Wrong(f"{prompt} is added to {w.running}, which has the rights of before")
                 w = _written(w, effect)

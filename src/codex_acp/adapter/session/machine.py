@@ -684,6 +684,8 @@ class SessionMachine:
         if self.codex_gone is not None:
             self._answer(prompt.id, self.codex_gone, unread=True)
             return True
+        if any(each.place == Reviews(None) for each in self.prompts):
+            return False  # plan mode is being left: the message that carries the plan out is first
         return self._send_to_codex(prompt)
 
     @property
