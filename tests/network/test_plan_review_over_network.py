@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from typing import TYPE_CHECKING
+
+import anyio
 
 from codex_acp.testing import CodexHome, ScriptedModel, Text
 from tests.network.listening_adapter import ListeningAdapter
+from tests.support.processes import processes_of
 
 if TYPE_CHECKING:
     import pytest
@@ -36,3 +41,26 @@ async def test_a_plan_is_asked_about_again_of_whoever_takes_the_session_over(
             calls = [u["update"] for u in second.updates if "toolCallId" in u["update"]]
             assert [call["sessionUpdate"] for call in calls] == ["tool_call", "tool_call_update"]
             assert calls[-1]["status"] == "completed"
+
+
+async def test_a_session_whose_codex_died_under_a_plan_is_loaded_and_asks_about_the_plan_again(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    with (
+        ScriptedModel([PROPOSED, [Text("Tidied.")]]) as model,
+        CodexHome(model.base_url) as home,
+        ListeningAdapter(home.env, tmp_path_factory.mktemp("net"), "--keep", "1h") as adapter,
+    ):
+        async with adapter.connect() as first, adapter.connect() as second:
+            session = await first.new_session(home.workspace)
+            await first.outcome(await first.prompt(session, "/plan"))
+            await first.prompt(session, "Tidy up.")
+            await first.question()
+            for codex in processes_of("app-server", f"CODEX_HOME={home.env['CODEX_HOME']}"):
+                os.kill(codex, signal.SIGKILL)
+            where = {"sessionId": session, "cwd": str(home.workspace), "mcpServers": []}
+            with anyio.fail_after(60):  # until the adapter knows that Codex died, a load may fail
+                while "error" in await second.outcome(await second.start("session/load", where)):
+                    await anyio.sleep(0.01)
+            await second.choose(await second.question(), "allow_once")
+            await second.until(lambda: second.text(session).endswith("Tidied."))

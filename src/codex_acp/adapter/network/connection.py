@@ -278,8 +278,11 @@ class NetworkConnection:
         history_end: JournalPosition | None = None
         if history and opened is not None:
             history_end = session.journal_position()
+            codex = opened.codex  # lost, and no prompt has moved the session: a plan is reviewed
+            if codex.closed:
+                codex = await session.agent.opener.codex()
             await replay_history(
-                opened.codex, session_id, self.client, result=None, running_turn_id=None,
+                codex, session_id, self.client, result=None, running_turn_id=None,
                 has_turn=lambda turn: turn in session.journaled_turns,
             )  # fmt: skip
         session.attach(self.client, history_end)
