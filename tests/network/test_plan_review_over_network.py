@@ -61,6 +61,6 @@ async def test_a_session_whose_codex_died_under_a_plan_is_loaded_and_asks_about_
             where = {"sessionId": session, "cwd": str(home.workspace), "mcpServers": []}
             with anyio.fail_after(60):  # until the adapter knows that Codex died, a load may fail
                 while "error" in await second.outcome(await second.start("session/load", where)):
-                    await anyio.sleep(0.01)
+                    pass
             await second.choose(await second.question(), "allow_once")
             await second.until(lambda: second.text(session).endswith("Tidied."))
