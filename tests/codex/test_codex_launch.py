@@ -136,6 +136,11 @@ def test_a_missing_binary_is_not_found(tmp_path: Path) -> None:
         CodexClient.start(LaunchOptions(tmp_path / "missing"))
 
 
+def test_the_environment_of_the_options_names_the_binary_too(tmp_path: Path) -> None:
+    with pytest.raises(CodexNotFound, match="CODEX_PATH names"):
+        spawn_app_server(LaunchOptions(env={"CODEX_PATH": str(tmp_path / "nothing")}))
+
+
 def test_a_missing_directory_is_a_launch_error(tmp_path: Path) -> None:
     codex = script(tmp_path / "codex", "#!/bin/sh\n")
     with pytest.raises(LaunchError, match=r"cannot start in .*nowhere") as caught:

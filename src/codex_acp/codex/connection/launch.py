@@ -48,7 +48,7 @@ _NOT_EXECUTABLE_ERRORS = {errno.EACCES, errno.EPERM, errno.ENOEXEC, errno.ENOENT
 class LaunchOptions:
     """Options of starting the app-server. Immutable, and compared by content.
 
-    ``codex``: path or name of the binary (`find_codex`). ``args``: more arguments of
+    ``codex``: path or name of the binary (`find_codex`, with ``env``). ``args``: more arguments of
     ``codex app-server``, for example ``("-c", "model=gpt-5.5")``. ``env``: the whole environment
     of the process, None for this process's own. ``cwd``: the directory it starts in.
     """
@@ -107,7 +107,7 @@ def spawn_app_server(
     (the directory is missing, the system is out of processes).
     """
     options = LaunchOptions() if options is None else options
-    binary = find_codex(options.codex)
+    binary = find_codex(options.codex, {**os.environ, **(options.env or {})})
     if options.cwd is not None and not os.path.isdir(options.cwd):
         raise LaunchError(f"Codex cannot start in {options.cwd!r}: it is not a directory")
     guard = agent_guard.hook_arguments(sys.executable, agent_guard.__file__)
