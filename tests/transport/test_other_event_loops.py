@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import pytest
+from anyio import to_thread
 
 from codex_acp.acp import connect_agent, run_agent, spawn
 from codex_acp.codex import CodexClient
@@ -107,3 +109,9 @@ def test_a_process_that_was_started_already_is_ended() -> None:
     with pytest.raises(MisuseError, match="asyncio"):
         step(enter)
     assert not Path(f"/proc/{link.pid}").exists() or sys.platform != "linux"
+
+
+async def test_a_call_from_another_event_loop_is_refused_and_waits_for_nothing() -> None:
+    async with ScriptedAppServer() as server, CodexClient(server.link) as codex:
+        with pytest.raises(MisuseError, match="the event loop that it was started in"):
+            await to_thread.run_sync(asyncio.run, codex.model_list())

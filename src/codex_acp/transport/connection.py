@@ -182,6 +182,8 @@ class Connection:
         self._incoming: set[tuple[type, RequestId]] = set()
         """Type and id of each open request of the peer."""
         self._handler: Handler | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        """The event loop that started the connection."""
         self.why_closed: TransportError | None = None
         """Error that calls raise on a closed connection; None while it is open."""
 
@@ -206,6 +208,7 @@ class Connection:
         if self._handler is not None:
             raise MisuseError("a connection can be started only once")
         self._handler = handler
+        self._loop = loop
         self.outbox.delivery = delivery_of(loop)
         self._link.start(self)
 
@@ -227,7 +230,10 @@ class Connection:
         before the answer. If the call is cancelled, the peer gets ``cancel_method``, unless
         ``late`` waits for the result. The id is not used again.
         """
-        future: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
+        loop = asyncio.get_running_loop()
+        if self._loop is not None and loop is not self._loop:
+            raise MisuseError("a connection belongs to the event loop that it was started in")
+        future: asyncio.Future[Outcome] = loop.create_future()
 
         def on_outcome(outcome: Outcome) -> None:
             if not future.done():
