@@ -37,7 +37,8 @@ async def test_a_question_moves_from_a_client_of_v1_to_one_of_v2(tmp_path: Path)
             assert (await bob.refused("auth/login", {"methodId": "x"}))["code"] == -32601
         async with server.connect(ALICE, version=2) as client:
             assert client.initialized["protocolVersion"] == 2
-            await client.ask("session/resume", where)
+            resumed = await client.ask("session/resume", where)
+            assert resumed["_meta"]["codex-acp-sdk"] == {"running": True, "questions": 1}
             again = await client.question()
             assert again["method"] == "session/request_permission"
             options = [each["optionId"] for each in asked["params"]["options"]]

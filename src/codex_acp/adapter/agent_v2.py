@@ -101,13 +101,14 @@ class AgentInV2(CommonMethods):
         """Resume a session, with the history if it is wanted; send its state after that."""
         from codex_acp.mapping.v2.content import wants_history
 
-        if wants_history(request):
-            await self._agent.load_session(request)
-        else:
-            await self._agent.resume_session(request)
+        reopen = self._agent.load_session if wants_history(request) else self._agent.resume_session
+        opened = await reopen(request)
         session = self._session(request.session_id)
         session.send_state()
-        return self._answer("ResumeSession", await self._options_and_commands(session.id))
+        answer = await self._options_and_commands(session.id)
+        if "_meta" in opened:  # over the network: the session's open questions
+            answer["_meta"] = opened["_meta"]
+        return self._answer("ResumeSession", answer)
 
     async def _options_and_commands(self, session_id: str) -> Json:
         """Return the options of an open session, and its commands if they are read in time."""
