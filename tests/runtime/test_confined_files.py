@@ -16,7 +16,7 @@ from codex_acp.acp.types import (
     WriteTextFileRequest,
 )
 from codex_acp.errors import ErrorReply, RpcError
-from codex_acp.runtime import AgentRuntime, FileAccess, filesystem
+from codex_acp.runtime import AgentRuntime, AgentSpec, FileAccess, filesystem
 from codex_acp.runtime.filesystem import Roots, read_text, write_text
 from tests.runtime.scripted_agent import ScriptedAgent
 
@@ -320,6 +320,30 @@ async def test_an_agent_reads_and_writes_in_the_sessions_directories(root: Path)
             await session.run(str(root.parent / "secret.txt"))
     assert agent.read == "more"
     assert (root / "a.txt").read_text(encoding="utf-8") == "written"
+
+
+READER = """
+import anyio
+from codex_acp.acp import run_agent, types
+
+async def answer(turn):
+    reading = types.ReadTextFileRequest(session_id=turn.request.session_id, path=turn.text)
+    turn.say((await turn.side.fs_read_text_file(reading)).content)
+
+anyio.run(lambda: run_agent(answer, name="reader"))
+"""
+
+
+async def test_an_agent_of_both_versions_reads_files_because_version_1_is_spoken(
+    root: Path,
+) -> None:
+    spec = AgentSpec([sys.executable, "-c", READER])
+    async with (
+        AgentRuntime(files=FileAccess()) as runtime,
+        runtime.open(spec, cwd=root) as session,
+    ):
+        answer = await session.run(str(root / "a.txt"))
+        assert answer.text.split() == (root / "a.txt").read_text(encoding="utf-8").split()
 
 
 @pytest.mark.parametrize(
