@@ -22,7 +22,7 @@ from codex_acp.transport.remote_agent import is_agent_url, remote_agent_link
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from codex_acp.acp._generated.v1.handlers import (
         ClientNotificationHandlers,
@@ -56,11 +56,11 @@ class ConnectedAgent:
         request: types.InitializeRequest,
         requests: ClientRequestHandlers,
         notifications: ClientNotificationHandlers,
-        versions: Collection[int],
+        version: int | None,
     ) -> None:
         self._request = request
         self._client = ClientOfBothVersions(
-            acp_connection(link, name="the agent"), requests, notifications, versions
+            acp_connection(link, name="the agent"), requests, notifications, version
         )
         self.side = self._client  # in public with the type of any client
         self._stack = AsyncExitStack()
@@ -120,19 +120,12 @@ def connect_agent(
         client_info=types.Implementation(name=name, version=version),
         client_capabilities=_advertised(capabilities or types.ClientCapabilities(), handlers),
     )
-    versions: tuple[int, ...]
-    if protocol_version is not None:
-        versions = (protocol_version,)
-    else:
-        offered = [method for method, handler in handlers.items() if handler is not None]
-        only_in_v1 = any(method.startswith(("fs/", "terminal/")) for method in offered)
-        versions = (1,) if only_in_v1 else (1, 2)
     return ConnectedAgent(
         _link(agent, env, cwd, token),
         request,
         cast("ClientRequestHandlers", all_requests),
         cast("ClientNotificationHandlers", all_notifications),
-        versions,
+        protocol_version,
     )
 
 

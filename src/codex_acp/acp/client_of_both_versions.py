@@ -15,8 +15,6 @@ from codex_acp.jsonrpc.message import encode_json
 from codex_acp.wire.codec import plain
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
-
     from codex_acp.acp._generated.v1.handlers import (
         ClientNotificationHandlers,
         ClientRequestHandlers,
@@ -41,19 +39,23 @@ logger = logging.getLogger(__name__)
 
 
 class ClientOfBothVersions(ClientSide):
-    """A client that may speak any of ``versions``, with handlers of version 1: ``requests`` and
-    ``notifications``."""
+    """A client with handlers of version 1, ``requests`` and ``notifications``. It speaks
+    ``version``; None: both versions, or version 1 alone if a handler is for the client's files or
+    terminals, which version 2 does not have."""
 
     def __init__(
         self,
         connection: Connection,
         requests: ClientRequestHandlers,
         notifications: ClientNotificationHandlers,
-        versions: Collection[int],
+        version: int | None,
         on_invalid_notification: InvalidNotificationCallback | None = None,
     ) -> None:
         self._handlers_of_v1 = (requests, notifications)
-        self._versions = versions
+        offered = [method for method, handler in requests.items() if handler is not None]
+        only_in_v1 = any(method.startswith(("fs/", "terminal/")) for method in offered)
+        versions = (version,) if version is not None else (1,) if only_in_v1 else (1, 2)
+        self._versions: tuple[int, ...] = versions
         self._v2_agent: V2AgentAsV1 | None = None
         super().__init__(
             connection,

@@ -270,19 +270,12 @@ class AgentProcess:
             connection,
             handlers.requests(),
             handlers.notifications(),
-            self._versions(),
+            self.spec.version,
             on_invalid_notification=take_invalid,
         )
         self.client.process = self
         loop = asyncio.get_running_loop()
         self._lifetime_task = loop.create_task(self._run(), name=f"agent {self.agent}")
-
-    def _versions(self) -> tuple[int, ...]:
-        """Return the versions of ACP to offer: version 2 has no files and terminals of a client."""
-        if self.spec.version is not None:
-            return (self.spec.version,)
-        only_in_v1 = self.services.files is not None or self.services.terminals is not None
-        return (1,) if only_in_v1 else (1, 2)
 
     async def _run(self) -> None:
         """Run the agent from the handshake to its end, in a task of its own."""
