@@ -278,8 +278,8 @@ class NetworkConnection:
         history_end: JournalPosition | None = None
         if history and opened is not None:
             history_end = session.journal_position()
-            codex = opened.codex  # lost, and no prompt has moved the session: a plan is reviewed
-            if codex.closed:
+            codex = opened.codex
+            if codex.closed:  # no prompt has moved the session since: a plan is under review
                 codex = await session.agent.opener.codex()
             await replay_history(
                 codex, session_id, self.client, result=None, running_turn_id=None,
