@@ -31,6 +31,11 @@ QUESTION: Final = "item/tool/requestUserInput"
 
 TURN: Final = {"threadId": "${turn:threadId}", "turnId": "${turn:id}"}
 ASKED: Final = {**TURN, "itemId": "i", "startedAtMs": 1}
+SPAWNS_CHILD: Final[dict[str, Any]] = {
+    "type": "collabAgentToolCall", "id": "spawn", "agentsStates": {}, "status": "inProgress",
+    "tool": "spawnAgent", "senderThreadId": "t", "receiverThreadIds": ["child"],
+}  # fmt: skip
+"""An item with which the thread starts the sub-agent ``child``."""
 EMPTY_FORM: Final[dict[str, Any]] = {"type": "object", "properties": {}}
 
 DECLINED: Final = {"decision": "decline"}

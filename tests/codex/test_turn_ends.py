@@ -44,6 +44,7 @@ from codex_acp.testing import (
     turn_started,
 )
 from tests.codex.codex_bench import HELLO, WAIT_SECONDS
+from tests.codex.policy_bench import SPAWNS_CHILD
 
 NO_TURN = {"code": -32600, "message": "no active turn to interrupt"}
 
@@ -323,22 +324,13 @@ async def test_6_3_a_silent_turn_raises_once_for_each_silence_and_may_go_on(
 
 
 async def test_6_3_events_of_sub_agents_keep_their_turn_from_being_silent() -> None:
-    spawned = {
-        "type": "collabAgentToolCall",
-        "id": "spawn",
-        "agentsStates": {},
-        "receiverThreadIds": ["child"],
-        "senderThreadId": "t",
-        "status": "inProgress",
-        "tool": "spawnAgent",
-    }
     said = {"threadId": "child", "turnId": "c1", "itemId": "m", "delta": "x"}
     async with thread_at(Expect("turn/start"), *turn_started()) as (thread, server):
         times = thread._services.last_event
         async with thread.turn("Go.") as turn, NotificationStream(thread._client) as stream:
             place = {"threadId": thread.id, "turnId": turn.id}
             server.play(
-                Notify("item/started", {**place, "item": spawned, "startedAtMs": 1}),
+                Notify("item/started", {**place, "item": SPAWNS_CHILD, "startedAtMs": 1}),
                 Pause(0.01),
                 Notify("item/agentMessage/delta", said),
             )

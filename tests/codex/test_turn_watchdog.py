@@ -10,7 +10,7 @@ import pytest
 from codex_acp.codex import OpenRequest, SilentTurn, TurnWatchdog, ask
 from codex_acp.errors import MisuseError
 from codex_acp.testing import Entry, Notify, request_resolved, turn_completed
-from tests.codex.policy_bench import TURN, Asked, PolicyBench, ask_command
+from tests.codex.policy_bench import SPAWNS_CHILD, TURN, Asked, PolicyBench, ask_command
 from tests.codex.server_request_samples import COMMAND
 
 AFTER = 60.0
@@ -79,17 +79,8 @@ async def test_6_3_every_event_of_the_turn_puts_it_off_and_arms_it_again() -> No
 async def test_6_3_another_threads_events_do_not_count_and_its_sub_agents_do() -> None:
     bench = PolicyBench(None)
     watched = Watched(bench)
-    spawned = {
-        "type": "collabAgentToolCall",
-        "id": "spawn",
-        "agentsStates": {},
-        "receiverThreadIds": ["child"],
-        "senderThreadId": "t",
-        "status": "inProgress",
-        "tool": "spawnAgent",
-    }
     async with bench:
-        started = Notify("item/started", {**TURN, "item": spawned, "startedAtMs": 1})
+        started = Notify("item/started", {**TURN, "item": SPAWNS_CHILD, "startedAtMs": 1})
         await watched.at(10, started, turn_begins("child", "c1"), turn_begins("x", "x1"))
         await watched.at(60, delta("child"))
         await watched.at(70)
