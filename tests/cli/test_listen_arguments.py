@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from codex_acp.adapter.network import listen as listen_module
-from codex_acp.adapter.network.access_control import fixed_token
+from codex_acp.adapter.network.access_control import EVERYBODY, fixed_token
 from codex_acp.adapter.network.listen import Address, NetworkOptions
 from codex_acp.cli import serve as serve_module
 from codex_acp.cli.main import main
@@ -66,7 +66,7 @@ def test_a_token_of_the_environment_is_taken_out_of_it(
 ) -> None:
     monkeypatch.setenv("CODEX_ACP_TOKEN", TOKEN)
     assert main(["serve", *WS]) == 7
-    assert not isinstance(started[0].tokens.find(f"Bearer {TOKEN}"), str)
+    assert started[0].tokens.find(f"Bearer {TOKEN}").owner == EVERYBODY
     assert "CODEX_ACP_TOKEN" not in os.environ
 
 

@@ -101,12 +101,10 @@ class AccessControl:
         origins = headers.get_all("Origin")
         if any(origin not in self._origins for origin in origins):
             raise Refusal(HTTPStatus.FORBIDDEN, "the origin is not allowed")
-        found = self._tokens.find(only_value(headers, "Authorization"))
-        if isinstance(found, str):
-            raise Refusal(HTTPStatus.UNAUTHORIZED, found)
+        token = self._tokens.find(only_value(headers, "Authorization"))
         if path.partition("?")[0] != self.path:
             raise Refusal(HTTPStatus.NOT_FOUND, "there is nothing at this path")
-        return found
+        return token
 
     def allowed_origin(self, headers: Headers) -> str | None:
         """Return the request's origin if pages of this origin are allowed, else None."""
@@ -161,7 +159,7 @@ class AccessControl:
             ipaddress.ip_address(name)
         except ValueError:
             return False
-        return True  # an address needs no DNS, so no page can redirect it to this machine
+        return True  # a page with a false domain name sends that name, and never an address
 
 
 def peer_name(address: object) -> str:
@@ -198,6 +196,9 @@ class Token(NamedTuple):
         return self.expires is None or now < self.expires
 
 
+_NO_TOKEN: Final = Token(EVERYBODY, b"")  # of each client, if the server needs no token
+
+
 class Tokens:
     """The tokens of a server. ``current`` returns them, or None if clients need no token."""
 
@@ -212,29 +213,31 @@ class Tokens:
         """Whether a client has to show a token."""
         return self._current() is not None
 
-    def find(self, authorization: str | None) -> Token | str:
-        """Return the token of an ``Authorization`` header, or the reason why it is refused. A wrong
-        token takes as long as a right one: every token is compared, in constant time."""
+    def find(self, authorization: str | None) -> Token:
+        """Return the token of an ``Authorization`` header. Raises Refusal if it is not valid. A
+        wrong token takes as long as a right one: every token is compared, in constant time."""
         tokens = self._current()
         if tokens is None:
-            return Token(EVERYBODY, b"")
+            return _NO_TOKEN
         scheme, _, value = (authorization or "").strip().partition(" ")
         if scheme.lower() != "bearer" or not value.strip():
-            return "no token" if not authorization else "no bearer token"
+            reason = "no token" if not authorization else "no bearer token"
+            raise Refusal(HTTPStatus.UNAUTHORIZED, reason)
         digest = _digest(value.strip())
         found: Token | None = None
         for token in tokens:
             if hmac.compare_digest(token.digest, digest):
                 found = token
-        if found is None:
-            return "a wrong token"
-        return found if found.valid(self._clock()) else "an expired token"
+        if found is None or not found.valid(self._clock()):
+            reason = "a wrong token" if found is None else "an expired token"
+            raise Refusal(HTTPStatus.UNAUTHORIZED, reason)
+        return found
 
     def still_good(self, token: Token) -> bool:
         """Return whether a token is still listed, for the same owner, and has not expired."""
         tokens = self._current()
         if tokens is None:
-            return not token.digest
+            return token == _NO_TOKEN
         now, identity = self._clock(), (token.owner, token.digest)
         return any((each.owner, each.digest) == identity and each.valid(now) for each in tokens)
 
@@ -257,7 +260,7 @@ def no_token() -> Tokens:
 def fixed_token(token: str, where: str) -> Tokens:
     """Return the `Tokens` of a server with one token. Raises MisuseError if the token is too short;
     ``where`` says in the message where it stands."""
-    tokens = (Token(EVERYBODY, _digest(_long_enough(token.strip(), where))),)
+    tokens = (_new_token(EVERYBODY, token.strip(), where),)
     return Tokens(lambda: tokens)
 
 
@@ -318,22 +321,23 @@ def _parsed(content: bytes, path: str) -> tuple[Token, ...]:
             try:
                 when = datetime.fromisoformat(words[2])
             except ValueError as error:
-                # The message omits the word: if the user mixed up the order, it is the token.
+                # The message does not quote the third word: the user may have put the token there.
                 msg = f"{where}: its third word is no time like 2027-01-31T12:00:00Z"
                 raise MisuseError(msg) from error
             expires = (when if when.tzinfo is not None else when.replace(tzinfo=UTC)).timestamp()
-        tokens.append(Token(owner, _digest(_long_enough(token, where)), expires))
+        tokens.append(_new_token(owner, token, where, expires))
     if not tokens:
         hint = "python3 -Pc 'import secrets; print(secrets.token_urlsafe(32))' makes one"
         raise MisuseError(f"the token file {path!r} has no token; {hint}")
     return tuple(tokens)
 
 
-def _long_enough(token: str, where: str) -> str:
+def _new_token(owner: str, token: str, where: str, expires: float | None = None) -> Token:
+    """Return a `Token`, and keep its text out of the logs. Raises MisuseError if it is short."""
     if len(token) < MIN_TOKEN:
         raise MisuseError(f"{where}: a token has at least {MIN_TOKEN} characters")
     remember_secrets([token])
-    return token
+    return Token(owner, _digest(token), expires)
 
 
 def _digest(token: str) -> bytes:
@@ -341,7 +345,7 @@ def _digest(token: str) -> bytes:
 
 
 HANDSHAKE_SECONDS: Final = 10.0
-"""Seconds for the TLS handshake, then as many until a request has shown a token."""
+"""Seconds for the TLS handshake; as many again until a request has shown a token."""
 
 
 class PendingConnections:

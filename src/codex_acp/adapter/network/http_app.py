@@ -226,7 +226,7 @@ class HttpApp:
         """Answer one request (the ASGI interface)."""
         if scope["type"] == "http":
             exchange = Exchange(scope, receive, send)
-            if exchange.socket.accepts_request():
+            if exchange.socket.admit_request():
                 await self._serve(exchange)
         elif scope["http_version"].startswith("1"):
             # A websocket's handshake that follows other requests on its TCP connection: a proxy

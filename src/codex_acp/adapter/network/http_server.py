@@ -21,7 +21,7 @@ from hypercorn.app_wrappers import ASGIWrapper
 from hypercorn.asyncio.tcp_server import TCPServer
 from hypercorn.asyncio.worker_context import WorkerContext
 from hypercorn.config import Config
-from hypercorn.protocol import h2
+from hypercorn.protocol import h2 as hypercorn_h2
 from hypercorn.protocol.events import StreamClosed
 
 from codex_acp.adapter.network.http_app import HttpApp
@@ -53,8 +53,8 @@ class HttpServer:
     """Serves HTTP for ``hub``. ``pending`` are the connections that have shown no token yet."""
 
     def __init__(self, hub: Hub, access: AccessControl, pending: PendingConnections) -> None:
-        h2.__dict__["StreamBuffer"] = _Bounded  # mends Hypercorn for all of this process
-        protocols.__dict__["H2Protocol"] = _Patient
+        hypercorn_h2.__dict__["StreamBuffer"] = _BoundedBuffer  # for all of this process
+        protocols.__dict__["H2Protocol"] = _H2Connection
         self._app = HttpApp(hub, access)
         self._access = access
         self._pending = pending
@@ -62,7 +62,7 @@ class HttpServer:
         """The open TCP connections."""
         self._owned: Counter[str] = Counter()
         """Owner → number of TCP connections that have shown a token."""
-        self._wrapped: Any = ASGIWrapper(self._app)
+        self._asgi: Any = ASGIWrapper(self._app)
         self._context = WorkerContext(None)
         self._config = config = Config()
         config.accesslog = None
@@ -95,9 +95,9 @@ class HttpServer:
         self, tcp: HttpSocket, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
         loop = asyncio.get_running_loop()
-        state = {"socket": tcp}  # `Exchange` takes it from the scope of the request
+        state = {"socket": tcp}  # for `http_app.Exchange`, in the scope of each request
         try:
-            await _Server(self._wrapped, loop, self._config, self._context, state, reader, writer)
+            await _Connection(self._asgi, loop, self._config, self._context, state, reader, writer)
         except asyncio.CancelledError:
             # The server ends. Python 3.11 logs a traceback for a cancelled task.
             logger.debug("the connection of %s is cancelled", tcp.peer)
@@ -109,15 +109,15 @@ class HttpServer:
             tcp.abort()
 
 
-class _Server(TCPServer):
-    """Stops the idle timer of a connection that has ended; Hypercorn's own does not."""
+class _Connection(TCPServer):
+    """One connection, served when awaited. Unlike Hypercorn, stops its idle timer at its end."""
 
     async def _read_data(self) -> None:
         await super()._read_data()
         await self.idle_task.stop()
 
 
-class _NoStream:
+class _EndedStream:
     """Takes the place of a stream that has ended: ignores what still comes for it."""
 
     async def handle(self, event: object) -> None:
@@ -128,35 +128,35 @@ class _Streams(dict[int, Any]):
     """The streams of an HTTP/2 connection. A client may send more of a body whose request was
     refused; Hypercorn 0.18 looks that stream up, and ends all of the connection with a KeyError."""
 
-    def __missing__(self, stream_id: int) -> _NoStream:
-        return _NoStream()
+    def __missing__(self, stream_id: int) -> _EndedStream:
+        return _EndedStream()
 
 
-class _Bounded(h2.StreamBuffer):
+class _BoundedBuffer(hypercorn_h2.StreamBuffer):
     """A buffer whose writer waits while more than the high-water mark is left. Hypercorn 0.18 does
     not pause the writer: it compares the last write with the mark, and not what is left."""
 
     async def push(self, data: bytes) -> None:
         await super().push(data)
-        while len(self.buffer) >= h2.BUFFER_HIGH_WATER and not self._complete:
+        while len(self.buffer) >= hypercorn_h2.BUFFER_HIGH_WATER and not self._complete:
             await self._paused.clear()
-            await self._paused.wait()
+            await self._paused.wait()  # Hypercorn sets this event when it has sent something
 
 
-class _Counted(FrameBuffer):
-    """Received frames, which are counted before h2 reads their content. The base class calls this
-    again behind each frame that it joins to the next, so these count, too."""
+class _CountedFrames(FrameBuffer):
+    """Received frames, which are counted before h2 reads their content. h2 joins some frames to the
+    next one; it calls ``__next__`` for each of them, so they count, too."""
 
     socket: HttpSocket
 
     def __next__(self) -> Frame:
         frame = super().__next__()
-        if not self.socket.accepts_frame(frame):
+        if not self.socket.admit_frame(frame):
             raise ProtocolError("too many frames")
         return frame
 
 
-class _Patient(h2.H2Protocol):
+class _H2Connection(hypercorn_h2.H2Protocol):
     """A connection that counts frames, outlives data for a stream that has ended, and resets a
     stream that was given up."""
 
@@ -164,8 +164,8 @@ class _Patient(h2.H2Protocol):
         super().__init__(*args)
         self.streams = _Streams()
         self._socket: HttpSocket = self.connection_state["socket"]
-        frames: Any = self.connection.incoming_buffer  # fails if h2 names it otherwise
-        frames.__class__, frames.socket = _Counted, self._socket
+        frames: Any = self.connection.incoming_buffer
+        frames.__class__, frames.socket = _CountedFrames, self._socket  # h2 has made the object
 
     async def initiate(self, *upgrade: Any) -> None:
         if upgrade or self._socket.has_requests:  # only a new connection may speak HTTP/2
@@ -174,6 +174,7 @@ class _Patient(h2.H2Protocol):
             await super().initiate()
 
     async def stream_send(self, event: Event) -> None:
+        """Send an event; before the end of a stream that was given up, reset the stream."""
         buffer = self.stream_buffers.get(event.stream_id)
         if isinstance(event, StreamClosed) and buffer is not None and not buffer._complete:
             await buffer.close()

@@ -67,7 +67,7 @@ class HttpSocket:
         self._owned = owned
         sock = transport.get_extra_info("socket")
         if sock is not None and hasattr(socket, "TCP_USER_TIMEOUT"):
-            # A dead peer does not acknowledge pings: the kernel ends the connection after two.
+            # The kernel ends the connection of a peer that acknowledges neither of two pings.
             milliseconds = int(2 * 1000 * access.limits.ping_seconds)
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, milliseconds)
         self.peer: str = peer_name(transport.get_extra_info("peername"))
@@ -84,9 +84,9 @@ class HttpSocket:
         self.owner: str | None = None
         """Owner of the token that a request has shown; None while the connection is pending."""
 
-    def accepts_frame(self, frame: Frame) -> bool:
-        """Return whether one more HTTP/2 frame is within the limits; abort the connection if not.
-        Most kinds of frames carry no request, and cost the server far more than the client."""
+    def admit_frame(self, frame: Frame) -> bool:
+        """Count one more HTTP/2 frame; return whether it is within the limits, else abort. Even a
+        frame without a request costs the server more than the client."""
         if self._transport.is_closing():
             return False
         if self.owner is None:
@@ -97,19 +97,21 @@ class HttpSocket:
         else:
             is_large = frame.type == _DATA and frame.body_len >= LARGE_FRAME
             accepted = is_large or self._frames.try_acquire()
-        return accepted or self._abort_for("too many frames")
+        return self._abort_unless(accepted, "too many frames")
 
-    def accepts_request(self) -> bool:
-        """Return whether one more request is within the rate; abort the connection if not."""
+    def admit_request(self) -> bool:
+        """Count one more request; return whether it is within the rate, else abort."""
         self.has_requests = True
         if self._transport.is_closing():
             return False
-        return self._requests.try_acquire() or self._abort_for("too many requests")
+        return self._abort_unless(self._requests.try_acquire(), "too many requests")
 
-    def _abort_for(self, reason: str) -> bool:
-        logger.warning("%s was cut off: %s", self.peer, reason)
-        self.abort()
-        return False
+    def _abort_unless(self, accepted: bool, reason: str) -> bool:
+        """Return ``accepted``; if it is False, abort the connection, and log the reason."""
+        if not accepted:
+            logger.warning("%s was cut off: %s", self.peer, reason)
+            self.abort()
+        return accepted
 
     def authorize(self, owner: str) -> bool:
         """Note that a request has shown a token; return False if its owner has no room left."""
@@ -134,7 +136,7 @@ class HttpSocket:
             self._transport.abort()
 
     def abort_if_stuck(self) -> None:
-        """Abort the connection if the client reads none of its streams."""
+        """Abort the connection if bytes for the client wait: it reads none of its streams."""
         if self._transport.get_write_buffer_size() > 0:
             self.abort()
 
