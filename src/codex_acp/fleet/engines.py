@@ -1,6 +1,7 @@
 """Run the jobs of a fleet, on this machine or on a Ray cluster.
 
-An engine sends jobs to workers, and events and reports back to the driver; it must not know tasks.
+An engine sends jobs to workers. It sends the jobs' events and reports back to the driver, which is
+the program that opened the fleet. An engine must not know tasks: a job is one attempt of a task.
 Ray is imported when a `RayEngine` is opened.
 """
 
@@ -45,8 +46,8 @@ class Engine(Protocol):
         EngineNotInstalled, EngineError."""
 
     async def run(self, job: Job, post: Post) -> Report:
-        """Run a job; if cancelled, return when the job has ended. Raises WorkerLost. Posts
-        ``{"type": "worker", "worker": name}`` before the job starts."""
+        """Run a job; if cancelled, return when the job has ended. Raises WorkerLost. Before the job
+        starts, ``post`` gets the event ``{"type": "worker", "worker": name}``."""
 
     async def settle(self, job: Job, *, written: bool) -> None:
         """Remove the job's worktree if the outcome was ``written``; else keep the worktree for
@@ -108,7 +109,7 @@ class LocalEngine:
     async def aclose(self, *, done: bool) -> None:
         """End the worker and its agents; remove directories that are not needed any more."""
         if self._worker is not None:
-            await self._worker.aclose([self._fleet_id] if done else [])
+            await self._worker.aclose(remove=[self._fleet_id] if done else [])
             self._worker = None
         if self._temporary is not None:
             remove_tree(self._temporary)
@@ -123,9 +124,10 @@ class LocalEngine:
 
 
 TASKS_PER_WORKER: Final = 4
+"""Tasks that a worker of a cluster runs at once."""
 
 CLOSE_SECONDS: Final = 20.0
-"""Time for a worker to end its agents. Then Ray kills the worker; agents end with their pipes."""
+"""Time for a worker to end its agents. Then Ray kills it, and the agents end with their stdin."""
 
 REACH_SECONDS: Final = 10.0
 """Time for a cluster to accept a connection."""
@@ -137,7 +139,7 @@ KILL_SECONDS: Final = 5.0
 """Time until Ray reports that a killed worker is dead."""
 
 MOST_FAILED_STARTS: Final = 3
-"""Starts of workers that fail one after the other, until the engine gives up."""
+"""After so many failed starts of workers in a row, the engine gives up."""
 
 
 @dataclass(eq=False)
@@ -150,7 +152,7 @@ class _Actor:
     ready: bool = False
     """Whether the worker has started."""
     active: int = 0
-    """Number of jobs that do not wait for an answer."""
+    """Number of jobs that take up room: a job that waits for the driver's answer takes up none."""
     jobs: dict[str, tuple[Post, asyncio.Future[Report]]] = field(default_factory=dict)
     """Attempt id → the post of the job, and the future of its report."""
 
@@ -235,7 +237,7 @@ class RayEngine:
                     msg += "; does the cluster want a token (RAY_AUTH_MODE=token, RAY_AUTH_TOKEN)?"
                 raise EngineError(msg) from error
             self._started_ray = True
-        workers = sum(self._workers_of(node) for node in ray.nodes() if node.get("Alive"))
+        workers = sum(self._worker_count(node) for node in ray.nodes() if node.get("Alive"))
         if not workers:
             needs = ", ".join(f"{name}: {value:g}" for name, value in self._needs.items())
             raise EngineError(f"no node of the cluster has what a worker needs ({needs})")
@@ -259,7 +261,7 @@ class RayEngine:
             return await future
         except asyncio.CancelledError:
             if actor in self._actors:  # it is not lost
-                ending = asyncio.ensure_future(_wait(actor.handle.cancel.remote(job.attempt_id)))
+                ending = asyncio.ensure_future(_settled(actor.handle.cancel.remote(job.attempt_id)))
                 done, _ = await asyncio.wait({ending}, timeout=CANCEL_SECONDS)
                 if not done:
                     ending.cancel()
@@ -283,12 +285,12 @@ class RayEngine:
         """End the workers, and Ray if this engine started it."""
         self._closing = True
         alive = list(self._actors)
-        remove = [self._fleet_id] if done else []
-        closing = [asyncio.ensure_future(_wait(a.handle.aclose.remote(remove))) for a in alive]
+        fleets = [self._fleet_id] if done else []
+        closing = [asyncio.ensure_future(_settled(a.handle.aclose.remote(fleets))) for a in alive]
         if closing:
             await asyncio.wait(closing, timeout=CLOSE_SECONDS)
-            for wait in closing:
-                wait.cancel()
+            for call in closing:
+                call.cancel()
         for actor in alive:
             with suppress(Exception):
                 self._ray.kill(actor.handle)
@@ -317,7 +319,7 @@ class RayEngine:
             msg = f"Ray could not be reached at {self._address}: {why}; is the cluster started?"
             raise EngineError(msg) from error
 
-    def _workers_of(self, node: Mapping[str, Any]) -> int:
+    def _worker_count(self, node: Mapping[str, Any]) -> int:
         """Return how many workers the resources of a node allow; one if a worker needs none."""
         has: Mapping[str, float] = node.get("Resources") or {}
         needs = [(name, need) for name, need in self._needs.items() if need]
@@ -338,8 +340,8 @@ class RayEngine:
                 if actor is not None and actor.active < self._tasks_per_worker:
                     actor.active += 1
                     return actor
-                starting = sum(not a.ready for a in self._actors)
-                if starting * self._tasks_per_worker < self._waiting_jobs:
+                coming_room = self._tasks_per_worker * sum(not a.ready for a in self._actors)
+                if coming_room < self._waiting_jobs:
                     self._start_worker()
                 self._room_changed.clear()
                 await self._room_changed.wait()
@@ -379,8 +381,8 @@ class RayEngine:
             self._handle_loss(actor, _first_line(error))
 
     def _handle_loss(self, actor: _Actor, why: str) -> None:
-        """Fail the jobs of a lost worker, and kill it. `_fetch` fails for a killed worker, too."""
-        if actor not in self._actors:
+        """Fail the jobs of a lost worker, and kill it."""
+        if actor not in self._actors:  # killed here before, which ends `_fetch` with an error
             return
         if not actor.ready:
             self._failed_starts += 1
@@ -409,7 +411,7 @@ class RayEngine:
             )
             self._asking.add(asking)
             asking.add_done_callback(self._asking.discard)
-        elif not future.done():
+        elif not future.done():  # a report
             future.set_result(content)
 
     async def _ask(self, actor: _Actor, post: Post, question: Question, question_id: str) -> None:
@@ -424,10 +426,10 @@ class RayEngine:
             await actor.handle.answer.remote(question_id, answer)
 
 
-async def _wait(reference: Any) -> None:
+async def _settled(call: Any) -> None:
     """Wait for a call of an actor, whatever its result."""
     with suppress(Exception):
-        await reference
+        await call
 
 
 def _first_line(error: Exception) -> str:

@@ -205,7 +205,7 @@ class AgentProcess:
                 self._held.clear()
                 self._held_bytes = 0
 
-    async def cut(self) -> None:
+    async def disconnect(self) -> None:
         """End the connection without sending anything more; `aclose` must still be called."""
         self._stop.set()
         await self._link.aclose()

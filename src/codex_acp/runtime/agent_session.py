@@ -250,7 +250,7 @@ class ConfigOptions:
             self._wake_watchers()
 
     def ended(self) -> None:
-        """End the watchers, with the session."""
+        """End the iterators of `watch`, with the session."""
         for watcher in tuple(self._watchers):
             watcher.end()
 

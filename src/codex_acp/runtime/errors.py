@@ -69,8 +69,8 @@ class AnswerTimeout(PeerError):
 
 
 class AnswerTooLarge(PeerError):
-    """The agent sent more than ``limit`` bytes of messages, thoughts and tool calls in one prompt,
-    as they count in memory; the prompt was cancelled and given up."""
+    """The messages, thoughts and tool calls of one prompt took more than ``limit`` bytes of memory;
+    the prompt was cancelled and given up."""
 
     def __init__(self, limit: int) -> None:
         super().__init__(

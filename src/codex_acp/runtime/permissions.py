@@ -266,7 +266,7 @@ class Answers:
         self._take_tool_call = take_tool_call
         self._open: set[CancelScope] = set()
         """Scopes of the open questions."""
-        self.refusing: bool = False
+        self._refusing = False
         """Whether each question is answered "cancelled" at once: the prompt was cancelled, or the
         session closed."""
 
@@ -279,10 +279,14 @@ class Answers:
 
     def refuse(self) -> None:
         """Answer every open and every later question with "cancelled"."""
-        self.refusing = True
-        self.settle()
+        self._refusing = True
+        self.cancel_open()
 
-    def settle(self) -> None:
+    def stop_refusing(self) -> None:
+        """Answer later questions again, because a new prompt begins."""
+        self._refusing = False
+
+    def cancel_open(self) -> None:
         """Answer every open question with "cancelled"."""
         for scope in tuple(self._open):
             scope.cancel()
@@ -324,11 +328,11 @@ class Answers:
         with CancelScope() as scope:
             self._open.add(scope)
             try:
-                if not self.refusing:
+                if not self._refusing:
                     answer = await question()
             finally:
                 self._open.discard(scope)
-        return None if self.refusing else answer
+        return None if self._refusing else answer
 
 
 answering: Final[ContextVar[bool]] = ContextVar("answering", default=False)

@@ -38,14 +38,14 @@ CANCEL_SECONDS: Final = 10.0
 
 
 class RunningPrompt:
-    """A prompt that runs, also after its reader has left. ``send`` sends the request and returns
-    its answer; ``cancel`` sends ``session/cancel``. While the prompt holds ``gate``, reading
-    pauses, unless somebody waits for the agent (``with gate``)."""
+    """A prompt that runs, also after its reader has left. ``send`` gets this object, sends the
+    request and returns its answer; ``cancel`` sends ``session/cancel``. While the prompt holds
+    ``gate``, reading pauses, unless somebody waits for the agent (``with gate``)."""
 
     def __init__(
         self,
         gate: ReadingGate,
-        send: Callable[[], Awaitable[PromptResponse]],
+        send: Callable[[RunningPrompt], Awaitable[PromptResponse]],
         cancel: Callable[[], None],
     ) -> None:
         self._gate = gate
@@ -54,7 +54,7 @@ class RunningPrompt:
         self.record: Record = Record()
         self.cancelled: bool = False
         """Whether `cancel` has cancelled the prompt."""
-        self.ending: bool = False
+        self._ending = False
         """Whether the prompt is cancelled, or `leave` has scheduled its cancellation."""
         self.sent = False
         """Set by ``send`` when it sends the request, unless the prompt is cancelled by then."""
@@ -72,7 +72,12 @@ class RunningPrompt:
         return self.response is not None or self.error is not None
 
     @property
-    def ended(self) -> bool:
+    def goes_on(self) -> bool:
+        """Whether the prompt has no answer yet, and is not about to be cancelled."""
+        return not self.done and not self._ending
+
+    @property
+    def agent_has_stopped(self) -> bool:
         """Whether the agent has answered the request, or the prompt is abandoned."""
         return self._task.done()
 
@@ -117,11 +122,11 @@ class RunningPrompt:
     def cancel(self) -> None:
         """Cancel the prompt, once, and only while it runs."""
         if not self.cancelled and not self.done:
-            self.cancelled = self.ending = True
+            self.cancelled = self._ending = True
             if self.sent:
                 self._send_cancel()
 
-    def stop_reading(self) -> None:
+    def cancel_and_discard(self) -> None:
         """Cancel the prompt, and keep no more updates."""
         self._has_reader = False
         self._unread.clear()
@@ -143,20 +148,20 @@ class RunningPrompt:
                 return
             with anyio.move_on_after(CANCEL_SECONDS):
                 await shielded(self._task)
-        if not self.ended:
+        if not self.agent_has_stopped:
             message = f"the agent has not ended its prompt {CANCEL_SECONDS:g} seconds after cancel"
             logger.warning("%s", message)
             self.abandon(CodexAcpError(message))
 
     def leave(self) -> None:
-        """Schedule `stop_reading` in the event loop, from the thread that runs `Prompt.__del__`."""
-        self.ending = True
+        """Schedule `cancel_and_discard`, from the thread that runs `Prompt.__del__`."""
+        self._ending = True
         with suppress(RuntimeError):  # the loop is closed
-            self._loop.call_soon_threadsafe(self.stop_reading)
+            self._loop.call_soon_threadsafe(self.cancel_and_discard)
 
     async def _run(self) -> None:
         try:
-            self.response = await self._send()
+            self.response = await self._send(self)
         except asyncio.CancelledError:
             if self.error is None:
                 self.error = CodexAcpError("the prompt was given up with its session")
@@ -210,8 +215,8 @@ class Prompt:
 
     async def aclose(self) -> None:
         """Cancel the prompt if it runs, and wait until the agent has stopped, at most 10 s."""
-        self._running.stop_reading()
-        if not self._running.ended:
+        self._running.cancel_and_discard()
+        if not self._running.agent_has_stopped:
             with anyio.CancelScope(shield=True):
                 await self._running.wait_until_ended()
 

@@ -1,6 +1,6 @@
 """Send prompts in a session with an agent, show the session's state, and close the session.
 
-Owns that one prompt runs at a time. Must not know how the session was opened, nor how its agent was
+Lets one prompt run at a time. Must not know how the session was opened, nor how its agent was
 started.
 """
 
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from functools import partial
 from typing import TYPE_CHECKING, Self
 
 from codex_acp.acp import types
@@ -19,7 +20,7 @@ from codex_acp.runtime.prompt import Prompt, RunningPrompt
 from codex_acp.transport.shielding import finish
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Sequence
+    from collections.abc import Awaitable, Callable, Sequence
 
     from codex_acp.acp import AgentFeatures
     from codex_acp.runtime.agent_process import AgentProcess
@@ -36,7 +37,7 @@ class Session:
         self,
         state: AgentSession,
         opened: Opened,
-        on_closed: Callable[[Session], Coroutine[object, object, None]],
+        on_closed: Callable[[Session], Awaitable[None]],
     ) -> None:
         self._state = state
         self._process: AgentProcess = state.process
@@ -45,7 +46,7 @@ class Session:
         self.deleted: bool = False
         """Whether `delete` has deleted the session."""
         self.opened = opened
-        """Way in which the session was opened, and why not in the wanted way."""
+        """Whether the session is new, loaded, resumed or a copy, and why if that was not wanted."""
 
     def __repr__(self) -> str:
         return f"Session({self.session_id!r}, agent={self.agent!r}, cwd={self.cwd!r})"
@@ -77,8 +78,8 @@ class Session:
 
     @property
     def history(self) -> tuple[Update, ...]:
-        """Return the updates that the agent replayed when the session was loaded, no live ones; of
-        more than 256 MiB the newest."""
+        """Return the updates that the agent replayed when the session was loaded: at most the
+        newest 256 MiB."""
         return tuple(self._state.history.updates)
 
     @property
@@ -125,29 +126,32 @@ class Session:
         self._must_be_open()
         blocks = self._content_blocks(content)
         previous = self._state.prompt
-        if previous is not None and not previous.done and not previous.ending:
+        if previous is not None and previous.goes_on:
             raise MisuseError("a prompt runs in this session; wait for its end or cancel it first")
-
-        async def send() -> types.PromptResponse:
-            if previous is not None:
-                await previous.wait_until_ended()
-                self._must_be_open()
-            if running.cancelled:
-                return types.PromptResponse(stop_reason="cancelled")
-            self._state.prompt = running
-            self._state.answers.refusing = False
-            running.sent = True
-            request = types.PromptRequest(session_id=self.session_id, prompt=blocks)
-            call = self._process.client.session_prompt(request)
-            try:
-                return await self._process.ask("session/prompt", call, prompt=True)
-            finally:
-                self._state.answers.settle()  # the agent does not wait for answers any more
-
+        send = partial(self._send_prompt, blocks, previous)
         running = RunningPrompt(self._process.gate, send, self._cancel)
-        if previous is None or previous.ended:
+        if previous is None or previous.agent_has_stopped:
             self._state.prompt = running
         return Prompt(running)
+
+    async def _send_prompt(
+        self, blocks: list[types.ContentBlock], before: RunningPrompt | None, prompt: RunningPrompt
+    ) -> types.PromptResponse:
+        """Send a prompt once the agent has stopped work on the one before; return the answer."""
+        if before is not None:
+            await before.wait_until_ended()
+            self._must_be_open()
+        if prompt.cancelled:
+            return types.PromptResponse(stop_reason="cancelled")
+        self._state.prompt = prompt
+        self._state.answers.stop_refusing()
+        prompt.sent = True
+        request = types.PromptRequest(session_id=self.session_id, prompt=blocks)
+        call = self._process.client.session_prompt(request)
+        try:
+            return await self._process.ask("session/prompt", call, prompt=True)
+        finally:
+            self._state.answers.cancel_open()  # the agent does not wait for answers any more
 
     async def run(
         self, content: str | types.ContentBlock | Sequence[str | types.ContentBlock]
@@ -184,7 +188,7 @@ class Session:
         if self._closing is None:
             self._state.answers.refuse()
             self._closing = asyncio.get_running_loop().create_task(self._close())
-        if not answering.get():  # this task answers a request: closing waits for its end
+        if not answering.get():  # closing waits for tasks that answer a request, as this one may
             await finish(self._closing)
 
     async def detach(self) -> None:
@@ -205,7 +209,7 @@ class Session:
         state, process = self._state, self._process
         if state.prompt is not None:
             state.prompt.abandon(SessionClosed(f"the session {self.session_id} was detached"))
-        await process.cut()  # before the questions are settled, so that no answer is sent
+        await process.disconnect()  # before the questions are settled, so that no answer is sent
         state.options.ended()
         await state.answers.aclose()
         process.remove_session(self.session_id, state)
@@ -256,11 +260,12 @@ class Session:
         state.options.ended()
         prompt = state.prompt
         if prompt is not None and not prompt.done:
-            prompt.stop_reading()
-        if process.failure is None and process.features.close_session:
-            await close_session(process, self.session_id)
-        elif prompt is not None and process.failure is None and process.spec.shared:
-            await prompt.wait_until_ended()
+            prompt.cancel_and_discard()
+        if process.failure is None:
+            if process.features.close_session:
+                await close_session(process, self.session_id)
+            elif prompt is not None and process.spec.shared:  # else the process ends below
+                await prompt.wait_until_ended()
         if prompt is not None:
             prompt.abandon(SessionClosed(f"the session {self.session_id} was closed"))
         await state.answers.aclose()
