@@ -28,7 +28,7 @@ class SlowLoad(LoadAhead):
         super().__init__(asyncio.get_running_loop())
         self._finished = asyncio.Event()
 
-    def start_within(self, seconds: float) -> None:
+    def start(self) -> None:
         """It is always at it."""
 
     @property

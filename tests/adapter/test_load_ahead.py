@@ -6,15 +6,13 @@ import asyncio
 import sys
 import threading
 from importlib import import_module
-from pathlib import Path
 
 import anyio
 import pytest
 
 from codex_acp.adapter import load_ahead
-from codex_acp.adapter.agent import LOAD_AFTER_SECONDS
-from codex_acp.adapter.load_ahead import IDLE_SECONDS, LoadAhead
-from tests.adapter.memory_bench import THREAD, MemoryBench
+from codex_acp.adapter.load_ahead import LoadAhead
+from tests.adapter.memory_bench import MemoryBench
 
 
 async def test_what_waits_is_called_on_the_loop_when_all_is_loaded(
@@ -29,9 +27,9 @@ async def test_what_waits_is_called_on_the_loop_when_all_is_loaded(
     called = anyio.Event()
 
     ahead.call_when_loaded(lambda: begun.append("nothing loads yet"))
-    ahead.start_within(0)
-    ahead.start_within(0)
-    asyncio.get_running_loop().call_later(0, ahead.call_when_loaded, called.set)
+    ahead.start()
+    ahead.start()
+    ahead.call_when_loaded(called.set)
     with anyio.fail_after(30):
         await called.wait()
 
@@ -42,33 +40,27 @@ async def test_what_waits_is_called_on_the_loop_when_all_is_loaded(
 
 
 class Noted(LoadAhead):
-    """Only notes when it is to begin."""
+    """Only notes how many answers the client of ``bench`` has each time that loading starts."""
 
     def __init__(self) -> None:
         super().__init__(asyncio.get_running_loop())
-        self.within: list[float] = []
+        self.bench: MemoryBench
+        self.answers: list[int] = []
 
-    def start_within(self, seconds: float) -> None:
-        """See `LoadAhead`."""
-        self.within.append(seconds)
+    def start(self) -> None:
+        """Note it."""
+        self.answers.append(len(self.bench.client.messages))
 
 
 @pytest.mark.parametrize("version", [1, 2])
-async def test_codex_has_the_processors_until_the_first_session_is_open(version: int) -> None:
+async def test_codex_has_the_processors_until_it_is_asked_for_a_session(
+    version: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(load_ahead, "IDLE_SECONDS", 3600)
     ahead = Noted()
-    async with MemoryBench(ahead=ahead, version=version):
-        idle, opened = ahead.within
-        assert (idle, opened) == (IDLE_SECONDS, LOAD_AFTER_SECONDS)
-        assert idle > 100 * opened
-
-
-async def test_a_session_with_a_history_is_loaded_by_two(tmp_path: Path) -> None:
-    ahead = Noted()
-    async with MemoryBench(ahead=ahead) as bench:
-        ahead.within.clear()
-        params = {"sessionId": THREAD, "cwd": str(tmp_path), "mcpServers": []}
-        await bench.client.ask("load", "session/load", params)
-    assert ahead.within[0] == 0
+    ahead.bench = MemoryBench(ahead=ahead, version=version)
+    async with ahead.bench:  # `initialize`, then `session/new`
+        assert ahead.answers == [1]
 
 
 async def test_what_cannot_be_loaded_is_logged_and_holds_up_nothing(
@@ -78,8 +70,8 @@ async def test_what_cannot_be_loaded_is_logged_and_holds_up_nothing(
     ahead = LoadAhead(asyncio.get_running_loop())
     called = anyio.Event()
 
-    ahead.start_within(0)
-    asyncio.get_running_loop().call_later(0, ahead.call_when_loaded, called.set)
+    ahead.start()
+    ahead.call_when_loaded(called.set)
     with anyio.fail_after(30):
         await called.wait()
     assert "loaded ahead" in caplog.text
@@ -93,14 +85,13 @@ async def test_without_a_thread_nobody_waits_for_one(
 
     monkeypatch.setattr(threading.Thread, "start", none_left)
     ahead = LoadAhead(asyncio.get_running_loop())
-    ahead.start_within(0)
-    loading = [ahead.loading]
+    ahead.start()
     called = anyio.Event()
     ahead.call_when_loaded(called.set)
     with anyio.fail_after(30):
         await ahead.wait_for_prompt_modules()
         await called.wait()
-    assert [*loading, ahead.loading] == [True, False]
+    assert not ahead.loading
     assert "can't start new thread" in caplog.text
     ahead.give_up()
 
@@ -118,7 +109,7 @@ async def test_a_prompt_does_not_wait_for_what_comes_later(monkeypatch: pytest.M
     monkeypatch.setattr(load_ahead, "LATER", ("later",))
     ahead = LoadAhead(asyncio.get_running_loop())
     assert not ahead.loading
-    ahead.start_within(0)
+    ahead.start()
     with anyio.fail_after(30):
         await ahead.wait_for_prompt_modules()
     assert loaded == ["first"]

@@ -4,8 +4,8 @@
 with plain JSON. `CommonMethods` decodes the answer to the model of the connection's version;
 `AgentInV1` and `AgentInV2` decide which methods are offered.
 
-The first ``initialize`` and ``session/new`` are answered before generated models are loaded. After
-these answers, `LoadAhead` loads the modules of a prompt.
+The first ``initialize`` and ``session/new`` are answered before generated models are loaded. While
+Codex opens the session, `LoadAhead` loads the modules of a prompt.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 LOAD_AFTER_SECONDS: Final = 0.002
-"""Seconds for an answer to be written before the modules of a prompt are loaded."""
+"""Seconds for an answer to be written before the steps that follow it."""
 
 END_SECONDS: Final = 1.0
 """Seconds for Codex to end what runs, before Codex is ended: an interrupt takes milliseconds."""
@@ -164,6 +164,7 @@ class CodexAgent:
     ) -> Json:
         """Open a new session; return the answer as plain JSON. ``more_members`` gets the session's
         id and returns members to add to the answer."""
+        self._load_ahead()
         opened = await self.opener.start(setup)
         try:
             members = {} if more_members is None else await more_members(opened.session_id)
@@ -177,8 +178,6 @@ class CodexAgent:
         self, request: ResumeSession, client: SessionClient | None = None
     ) -> Json:
         """Load a session; send its notices and commands before the answer."""
-        if self.ahead is not None:
-            self.ahead.start_within(0)  # the history needs the modules, too
         opened = await self.methods.reopen(request, "load", client)
         answer = self._note_opened(opened._replace(notices=()))
         self._send_notices(opened)  # before the answer
@@ -237,7 +236,13 @@ class CodexAgent:
         """Return the methods about sessions, which are imported with the first such request."""
         from codex_acp.adapter.sessions.methods import SessionMethods
 
+        self._load_ahead()
         return SessionMethods(self.sessions, self.opener, self.config, self.spawn)
+
+    def _load_ahead(self) -> None:
+        """Let the modules of a prompt load from the next wait for Codex on."""
+        if self.ahead is not None:
+            asyncio.get_running_loop().call_soon(self.ahead.start)
 
     # After the answer.
 
@@ -250,7 +255,6 @@ class CodexAgent:
         if self.ahead is None:
             loop.call_later(LOAD_AFTER_SECONDS, after_answer)
         else:
-            self.ahead.start_within(LOAD_AFTER_SECONDS)
             loop.call_later(LOAD_AFTER_SECONDS, self.ahead.call_when_loaded, after_answer)
         return opened.answer
 

@@ -1,10 +1,9 @@
-"""Load the modules of a first prompt, in a thread, as soon as the first session is open.
+"""Load the modules of a first prompt, in a thread, while Codex opens the first session.
 
 Loading starts no earlier, because Codex boots on several processors until then, and loading would
-slow it down. If the client opens no session for `IDLE_SECONDS`, loading starts then; a client that
-loads a session needs the modules at once, for the history. A first prompt of text reaches Codex
-before the modules are loaded; the event loop is not blocked. If a module is needed before the
-thread has loaded it, its import waits for the thread.
+slow it down. If the client asks for no session for `IDLE_SECONDS`, loading starts then. A first
+prompt of text reaches Codex before the modules are loaded; the event loop is not blocked. If a
+module is needed before the thread has loaded it, its import waits for the thread.
 Owns the lists of modules and the thread; creates no object of the modules.
 """
 
@@ -62,7 +61,6 @@ class LoadAhead:
         self._loop = loop
         self._callbacks: list[Callable[[], None]] = []
         self._thread: threading.Thread | None = None
-        self._due = False  # True after `start_within`
         self._prompt_ready = asyncio.Event()
         self._over = False  # True once nothing more will be loaded
         self._given_up = False
@@ -71,14 +69,10 @@ class LoadAhead:
     def note_version(self, version: int) -> None:
         """Note the client's version of ACP, and start loading if the client stays idle."""
         self._acp_version = version
-        self.start_within(IDLE_SECONDS)
+        self._loop.call_later(IDLE_SECONDS, self.start)
 
-    def start_within(self, seconds: float) -> None:
-        """Start loading after ``seconds`` at the latest; no effect if loading has started."""
-        self._due = True
-        self._loop.call_later(seconds, self._start)
-
-    def _start(self) -> None:
+    def start(self) -> None:
+        """Start loading; no effect if loading has started."""
         if self._thread is not None or self._over:
             return
         thread = threading.Thread(target=self._run, name="load ahead", daemon=True)
@@ -92,8 +86,8 @@ class LoadAhead:
 
     @property
     def loading(self) -> bool:
-        """Whether loading is due, and not all modules that a prompt needs are loaded."""
-        return self._due and not self._prompt_ready.is_set()
+        """Whether loading has started, and not all modules that a prompt needs are loaded."""
+        return self._thread is not None and not self._prompt_ready.is_set()
 
     async def wait_for_prompt_modules(self) -> None:
         """Wait until the modules that a prompt needs are loaded."""
@@ -105,8 +99,8 @@ class LoadAhead:
 
     def call_when_loaded(self, callback: Callable[[], None]) -> None:
         """Call ``callback`` on the loop when all modules are loaded; at once if they are, or if
-        loading is not due."""
-        if self._over or not self._due:
+        loading has not started."""
+        if self._over or self._thread is None:
             callback()
         else:
             self._callbacks.append(callback)
