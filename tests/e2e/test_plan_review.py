@@ -132,6 +132,9 @@ def test_what_comes_behind_a_yes_still_ends_it(version: int) -> None:
         assert "a prompt runs in this session" in refusal["message"]
         it.adapter.send(_yes(question), {"method": "session/cancel", "params": anew})
         assert _end(it, session, prompt) == "cancelled"
+        status = _status(it, session, _call(question["params"])["toolCallId"])
+        assert status == ("failed" if version == 1 else "cancelled")
+        assert "Plan mode is off" in it.prompt(session, "/plan"), "it was on until now"
         it.adapter.messages.clear()
         prompt, question = _asked(it, session)
         close = {"id": "close", "method": "session/close", "params": {"sessionId": session}}

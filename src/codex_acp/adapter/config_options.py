@@ -512,6 +512,12 @@ class Config:
         session = self._sessions.get(session_id)
         return session is not None and session.settings.collaboration == PLAN
 
+    def leaving_plan_mode(self, session_id: str) -> JsonObject:
+        """Return the patch with which a turn leaves plan mode; nothing if plan mode is off."""
+        if not self.in_plan_mode(session_id):
+            return {}
+        return choice_patch(self._view(self._session(session_id)), COLLABORATION, DEFAULT)
+
     async def set_plan_mode(self, session_id: str, wanted: bool | None) -> bool:
         """Turn Codex's plan mode on or off, or toggle it (None); return whether it is on. Raises
         RpcError: -32602 if this Codex has no plan mode, -32603 if Codex refuses."""

@@ -195,14 +195,14 @@ PLANTED: Final = (
     ),
     Planted(
         "a cancel leaves the question about a plan open",
-        "self._effects += [ev.EndReview(None), ev.Abandon(call)]\n",
-        "self._effects += [ev.Abandon(call)]\n",
+        "                self._effects += [] if prompt.approved else [ev.EndReview(None)]\n",
+        "",
         _PLAN,
     ),
     Planted(
         "a plan that the person refuses is carried out",
-        "                if approved:\n                    self._effects.append(ev.TakePlan(",
-        "                if prompt:\n                    self._effects.append(ev.TakePlan(",
+        "                if approved:\n                    call = self._next_call()",
+        "                if prompt:\n                    call = self._next_call()",
         _PLAN,
     ),
     Planted(
@@ -213,15 +213,35 @@ PLANTED: Final = (
     ),
     Planted(
         "a plan is asked about while the next prompt runs",
-        "            if isinstance(prompt.place, Reviews) and prompt.place.call is not None:\n",
-        "            if prompt.place == Reviews(None):\n",
+        "            if isinstance(prompt.place, Reviews) and not prompt.approved:\n",
+        "            if prompt.place == Reviews(0):\n",
         _PLAN._replace(prompts=2),
     ),
     Planted(
-        "the next prompt overtakes an approved plan while plan mode is being left",
-        "            return False  # plan mode is being left: the message",
-        "            pass  # plan mode is being left: the message",
+        "the next prompt overtakes an approved plan while its message is prepared",
+        "            return False  # the message that carries the plan out is first",
+        "            pass  # the message that carries the plan out is first",
         _PLAN._replace(prompts=2),
+    ),
+    Planted(
+        "a plan is said to be carried out behind the yes, and a cancel may still come",
+        "                    self._effects.append(ev.TakePlan(",
+        "                    self._effects.append(ev.EndPlan(True))\n"
+        "                    self._effects.append(ev.TakePlan(",
+        _PLAN,
+    ),
+    Planted(
+        "a cancel leaves the tool call of an approved plan open",
+        "ev.EndPlan(None if end == CANCELLED else False))",
+        "ev.Abandon(0))",
+        _PLAN,
+    ),
+    Planted(
+        "an approved plan is carried out in a turn that is in plan mode",
+        "            case Running() if prompt.approved:  # that turn is in plan mode\n"
+        "                return False\n",
+        "",
+        _PLAN._replace(own_turns=1, cancels=0),
     ),
     Planted(
         "the plan of an interrupted turn is asked about",

@@ -140,7 +140,9 @@ class World(NamedTuple):
     yes: bool = False
     """Whether the person has said so last, of what was asked, and not cancelled it."""
     leaving: str | None = None
-    """The prompt for which plan mode is being left."""
+    """The prompt whose plan was approved, while its message is prepared."""
+    card: bool = False
+    """Whether the tool call of a plan is open."""
 
 
 Move: TypeAlias = tuple[str, "ev.Event | None", World]
@@ -252,10 +254,10 @@ def _of_plan(w: World) -> Iterator[Move]:
             )
         else:
             taken = after
-        yield f"plan mode is left for {name}", ev.PlanTaken(name, message, "message"), taken
+        yield f"the plan of {name} is prepared", ev.PlanTaken(name, message, "message"), taken
         if w.left.refusals:
             failed = after._replace(left=_less(w, "refusals"))
-            yield f"plan mode is kept for {name}", ev.PlanFailed(name, FAILED), failed
+            yield f"the plan of {name} is refused", ev.PlanFailed(name, FAILED), failed
 
 
 def _losses(w: World) -> Iterator[Move]:
@@ -552,6 +554,8 @@ def react(w: World, effects: list[ev.Effect]) -> World:
         match effect:
             case ev.Start(prompt=prompt) | ev.Steer(prompt=prompt):
                 _may_be_given(w, prompt)
+                if prompt.endswith("'") and w.said and w.running not in w.interrupts:
+                    raise Wrong(f"{prompt} is added to {w.running}, which is in plan mode")
                 if isinstance(effect, ev.Start) and w.reviews is not None:
                     raise Wrong("a turn is asked for while a plan is asked about")
                 if w.leaving in w.open - {prompt}:
@@ -563,7 +567,7 @@ def react(w: World, effects: list[ev.Effect]) -> World:
                 w = _written(w, effect)
             case ev.Abandon(call):
                 w = _abandoned(w, call)
-            case ev.AskPlan() | ev.EndReview() | ev.TakePlan():
+            case ev.AskPlan() | ev.EndReview() | ev.EndPlan() | ev.TakePlan():
                 w = _plan(w, effect)
             case (
                 ev.Insert()
@@ -593,24 +597,30 @@ def _abandoned(w: World, call: int) -> World:
     return w._replace(abandoned=w.abandoned | {call}, wire=rest)
 
 
-def _plan(w: World, effect: ev.AskPlan | ev.EndReview | ev.TakePlan) -> World:
+def _plan(w: World, effect: ev.AskPlan | ev.EndReview | ev.EndPlan | ev.TakePlan) -> World:
     match effect:
         case ev.AskPlan(call, prompt):
-            if w.reviews is not None:
+            if w.card:
                 raise Wrong("two plans are asked about")
             if dict(w.ended_how)[dict(w.belongs)[prompt]]:
                 raise Wrong("the plan of a turn that was interrupted is asked about")
-            return w._replace(reviews=(call, prompt), yes=False)
+            return w._replace(reviews=(call, prompt), yes=False, card=True)
         case ev.EndReview(approved):
             if w.reviews is None:
                 raise Wrong("what became of a plan is told twice")
             if approved and not w.yes:
                 raise Wrong("a plan is approved, and nobody has said so")
             late = w.reviews[0] if approved is None else None
-            return w._replace(reviews=None, late=late)
-        case ev.TakePlan(prompt):
+            return w._replace(reviews=None, late=late, card=w.card and approved is True)
+        case ev.EndPlan(begun):
+            if not w.card:
+                raise Wrong("the end of a plan is told twice")
+            if begun and not w.yes:
+                raise Wrong("a plan is told to be carried out, and nobody wants that")
+            return w._replace(card=False)
+        case ev.TakePlan(_, prompt):
             if not w.yes:
-                raise Wrong("plan mode is left, and nobody wants that")
+                raise Wrong("a plan is prepared, and nobody wants that")
             return w._replace(leaving=prompt)
 
 
@@ -719,6 +729,9 @@ def as_told(w: World, machine: SessionMachine) -> None:
         raise Wrong(f"{w.told} is told, and asked is {asked}")
     if any(turn for _, turn in w.asked) and (machine.cancelled or not w.alive):
         raise Wrong("something is asked behind a cancel, or of no Codex")
+    plans = w.reviews or any(each.approved for each in machine.prompts)
+    if w.card != bool(plans):
+        raise Wrong(f"the tool call of a plan is {'' if w.card else 'not '}open")
     if w.closing and isinstance(machine.turn, Running):
         raise Wrong("a turn runs on in a session that is being closed")
     for _, turn in w.asked:

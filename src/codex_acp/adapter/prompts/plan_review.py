@@ -1,7 +1,7 @@
 """Ask the person, after a turn in plan mode, whether to carry out the plan that Codex proposed.
 
 Codex sends no request for that; its own programs and the official adapter ask with the same texts.
-To carry the plan out, the adapter leaves plan mode and begins a turn. That is one action, so the
+To carry the plan out, the adapter begins a turn that leaves plan mode. That is one action, so the
 question is a permission (contract 2.1). Any other answer changes nothing. The session's machine
 decides when to ask the question, to withdraw it, and to carry out the plan.
 """
@@ -13,15 +13,14 @@ from typing import TYPE_CHECKING, Final
 
 from codex_acp._record import NamedTuple
 from codex_acp.errors import CodexAcpError
-from codex_acp.mapping.events import question_ended
 from codex_acp.mapping.messages import IMPLEMENT, plan_question
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from codex_acp.adapter.session_client import Asks
-    from codex_acp.jsonrpc.message import RequestId
-    from codex_acp.mapping.events import PermissionQuestion, ToolCallAnnounced, ToolCallChanged
+    from codex_acp.jsonrpc.message import JsonValue, RequestId
+    from codex_acp.mapping.events import PermissionQuestion, ToolCallAnnounced
     from codex_acp.transcript.events import ApprovalSettler
 
 CARRY_OUT_PLAN: Final = "Implement the approved plan."
@@ -31,7 +30,10 @@ class PlanMode(NamedTuple):
     """Functions for the plan mode of one session, and for its question."""
 
     is_on: Callable[[], bool]
-    leave: Callable[[], Awaitable[object]]
+    ensure_live: Callable[[], Awaitable[None]]
+    """Has Codex load the thread: Codex may have been lost since the question."""
+    leaving: Callable[[], dict[str, JsonValue]]
+    """Returns the params with which a turn leaves plan mode, none if it is off."""
     asks: Callable[[], Asks]
     record: Callable[[str, bool | None, ApprovalSettler], None]
     """Records the plan, whether it was approved (None: withdrawn), and who settled the question."""
@@ -66,9 +68,8 @@ class PlanQuestion:
     def _set_request_id(self, request_id: RequestId | None) -> None:
         self._request_id = request_id
 
-    def end(self, approved: bool | None) -> ToolCallChanged:
-        """Record the answer, or withdraw the question (None); return the end of its tool call."""
+    def settle(self, approved: bool | None) -> None:
+        """Record the answer, or withdraw the question (None)."""
         if approved is None:
             self._asks.withdraw(self._request_id)
         self._record(approved, self._settled_by)
-        return question_ended(self.announced.id, approved)

@@ -83,7 +83,7 @@ class TurnWork(NamedTuple):
     """The call that begins a turn for a prompt."""
 
     method: str
-    params: Callable[[str], WireModel]
+    params: Callable[[str], WireModel | JsonValue]
     """Makes the params of the call; the argument is the message's id."""
     message: list[UserInput] | None
     """The content with which the prompt can steer a running turn; None: it needs its own turn."""
@@ -134,7 +134,8 @@ class PromptHost(Protocol):
     def show_plan_question(self) -> None: ...
     async def ask_about_plan(self) -> bool: ...
     def end_plan_question(self, approved: bool | None) -> None: ...
-    async def leave_plan_mode(self) -> TurnWork: ...
+    def end_plan(self, begun: bool | None) -> None: ...
+    async def plan_work(self) -> TurnWork: ...
     def show_plan_prompt(self, message_id: str) -> None: ...
     def show_activity(
         self, now: Activity, end: PromptEnd | None, usage: dict[str, JsonValue] | None
@@ -429,8 +430,8 @@ class SessionDriver:
             case ev.AskPlan(call):
                 self._host.show_plan_question()
                 self._spawn_call(call, lambda: self._ask_plan(call))
-            case ev.TakePlan(prompt):
-                self._spawn(lambda: self._leave_plan_mode(prompt))
+            case ev.TakePlan(call, prompt):
+                self._spawn_call(call, lambda: self._prepare_plan(prompt))
             case ev.Abandon(call):
                 self._written_before.pop(call, None)
                 if call in self._stop_waiting:  # the reply has not come
@@ -466,6 +467,8 @@ class SessionDriver:
                 self._host.prepare_turn()
             case ev.EndReview(approved):
                 self._host.end_plan_question(approved)
+            case ev.EndPlan(begun):
+                self._host.end_plan(begun)
             case ev.ShowActivity(now, end, shows_usage):
                 self._host.show_activity(now, end, self._usage if shows_usage else None)
             case ev.EndTurn():
@@ -570,9 +573,9 @@ class SessionDriver:
         finally:
             self.handle(ev.PlanAnswered(call, approved))
 
-    async def _leave_plan_mode(self, prompt: str) -> None:
+    async def _prepare_plan(self, prompt: str) -> None:
         try:
-            work = await self._host.leave_plan_mode()
+            work = await self._host.plan_work()
         except CodexAcpError as error:
             self.handle(ev.PlanFailed(prompt, start_refused(error)))
             return

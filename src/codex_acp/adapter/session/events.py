@@ -85,7 +85,7 @@ class PlanAnswered:
 
 @record(frozen=True)
 class PlanTaken:
-    """Plan mode was left. The prompt now sends ``message``, which lets Codex carry the plan out."""
+    """The prompt now sends ``message``, whose turn leaves plan mode and carries the plan out."""
 
     prompt: str
     message: str
@@ -94,7 +94,7 @@ class PlanTaken:
 
 @record(frozen=True)
 class PlanFailed:
-    """Plan mode could not be left."""
+    """The message that carries a plan out could not be prepared."""
 
     prompt: str
     failure: PromptFailure
@@ -342,8 +342,9 @@ class AskPlan:
 
 @record(frozen=True)
 class TakePlan:
-    """Leave plan mode; the prompt continues as the message that carries the plan out."""
+    """Prepare the message that carries the plan out, as which the prompt continues."""
 
+    call: int
     prompt: str
 
 
@@ -406,9 +407,17 @@ class AskTurn:
 
 @record(frozen=True)
 class EndReview:
-    """Show how the question about a plan ended; ``approved`` None: the question is withdrawn."""
+    """Record how the question about a plan ended; ``approved`` None: the question is withdrawn.
+    Without a yes, end the plan's tool call."""
 
     approved: bool | None
+
+
+@record(frozen=True)
+class EndPlan:
+    """End the tool call of an approved plan. ``begun``: its turn begins; None: it was cancelled."""
+
+    begun: bool | None
 
 
 @record(frozen=True)
@@ -468,7 +477,9 @@ CallEffect: TypeAlias = (
 PromptEffect: TypeAlias = Show | Insert | AnswerLocally | Answer | RefuseToJoin
 """An effect on one prompt."""
 
-ShownEffect: TypeAlias = AskTurn | EndReview | ShowActivity | EndTurn | SettleQuestions | Warn
+ShownEffect: TypeAlias = (
+    AskTurn | EndReview | EndPlan | ShowActivity | EndTurn | SettleQuestions | Warn
+)
 """An effect on the session's updates, questions or log."""
 
 TimerEffect: TypeAlias = SetTimer | ClearTimer

@@ -152,9 +152,7 @@ class SessionMachine:
         )
         if not works:
             return "idle"
-        plan_asked = any(
-            isinstance(p.place, Reviews) and p.place.call is not None for p in self.prompts
-        )
+        plan_asked = any(isinstance(p.place, Reviews) and not p.approved for p in self.prompts)
         return "requires_action" if self.questions or plan_asked else "running"
 
     def may_ask(self, turn: str, *, below: bool = False) -> bool:
@@ -684,8 +682,8 @@ class SessionMachine:
         if self.codex_gone is not None:
             self._answer(prompt.id, self.codex_gone, unread=True)
             return True
-        if any(each.place == Reviews(None) for each in self.prompts):
-            return False  # plan mode is being left: the message that carries the plan out is first
+        if any(isinstance(each.place, Reviews) and each.approved for each in self.prompts):
+            return False  # the message that carries the plan out is first
         return self._send_to_codex(prompt)
 
     @property
@@ -712,6 +710,8 @@ class SessionMachine:
             case Idle():
                 self._begin(prompt.id)
                 return True
+            case Running() if prompt.approved:  # that turn is in plan mode
+                return False
             case Running(run=run) if run.starter is None and run.steerable:
                 # Codex adds the message to that turn.
                 self._begin(prompt.id, joined=run)
@@ -747,10 +747,12 @@ class SessionMachine:
             run = replace(run, begun=((self.active, self.active_outer),))
         self.turn = Starting(run)
         self.doubts, self.stopped = 0, False
-        self._change_prompt(prompt_id, place=InTurn())
         for prompt in self.prompts:  # the next prompt withdraws an open question about a plan
-            if isinstance(prompt.place, Reviews) and prompt.place.call is not None:
+            if isinstance(prompt.place, Reviews) and not prompt.approved:
                 self._answer(prompt.id, DONE)
+            elif prompt.id == prompt_id and prompt.approved:
+                self._effects.append(ev.EndPlan(True))
+        self._change_prompt(prompt_id, place=InTurn(), approved=False)
         self._effects.append(ev.AskTurn())
         self._set_timer("silence")
         if call is None:
@@ -882,10 +884,12 @@ class SessionMachine:
         match event:
             case ev.PlanAnswered(approved=approved):
                 self._effects.append(ev.EndReview(approved))
-                self._set_place(prompt, Reviews(None))
                 if approved:
-                    self._effects.append(ev.TakePlan(prompt.id))
+                    call = self._next_call()
+                    self._change_prompt(prompt.id, place=Reviews(call), approved=True)
+                    self._effects.append(ev.TakePlan(call, prompt.id))
                 else:
+                    self._set_place(prompt, Waits())  # without a question
                     self._answer(prompt.id, DONE)
             case ev.PlanTaken(name, message, kind):
                 # The prompt continues as the message that carries the plan out, with that one's id.
@@ -989,12 +993,15 @@ class SessionMachine:
             case Steers(call=call):
                 self._clear_timer("steer")
                 self._effects.append(ev.Abandon(call))
-            case Reviews(call=call) if call is not None:
-                self._effects += [ev.EndReview(None), ev.Abandon(call)]
-            case Waits() | Reviews() | Local() | InTurn():
+            case Reviews(call=call):
+                self._effects += [] if prompt.approved else [ev.EndReview(None)]
+                self._effects.append(ev.Abandon(call))
+            case Waits() | Local() | InTurn():
                 pass
             case _:
                 assert_never(prompt.place)
+        if prompt.approved:
+            self._effects.append(ev.EndPlan(None if end == CANCELLED else False))
         # A prompt that was shown waits again, or its plan is being asked about or carried out.
         if prompt.works and not isinstance(prompt.place, Local | InTurn):
             self.idle_reason, self.idle_after_turn = end, False

@@ -47,9 +47,9 @@ class InTurn:
 @record(frozen=True)
 class Reviews:
     """The prompt's turn ended with a plan. ``call``: the number of the question whether to carry
-    the plan out; None: the person agreed, and plan mode is being left."""
+    the plan out; once the plan is approved, that of the preparation of its message."""
 
-    call: int | None
+    call: int
 
 
 Place: TypeAlias = Waits | Local | Steers | InTurn | Reviews
@@ -62,8 +62,9 @@ class Prompt:
 
     ``kind`` None: its content is being read. ``joins``: it is for a running turn and must begin
     none. ``inserted``: its message was shown. ``works``: one of its messages was shown (a plan
-    that is carried out makes a second), so the session is not idle. ``returned``: it was taken out
-    of a turn that ended without reading it, which may happen once.
+    that is carried out makes a second), so the session is not idle. ``approved``: the person wants
+    its plan carried out, and the turn that leaves plan mode has not begun. ``returned``: it was
+    taken out of a turn that ended without reading it, which may happen once.
     """
 
     id: str
@@ -72,6 +73,7 @@ class Prompt:
     joins: bool = False
     inserted: bool = False
     works: bool = False
+    approved: bool = False
     returned: bool = False
 
 

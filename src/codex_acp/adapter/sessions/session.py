@@ -39,11 +39,13 @@ from codex_acp.mapping.events import (
     StateChanged,
     TextChunk,
     TitleChanged,
+    question_ended,
     tool_call_id,
 )
 from codex_acp.mapping.messages import make_notice
 from codex_acp.mapping.running_calls import announce, approval_settled, call_ended
 from codex_acp.mapping.session import end_of_shown_turn, failure, prompt_title, turn_usage
+from codex_acp.wire.codec import plain
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator, Sequence
@@ -294,16 +296,24 @@ class Session:
         return await self._plan.approved()
 
     def end_plan_question(self, approved: bool | None) -> None:
-        """Show how the question about the plan ended; None: withdraw the question."""
+        """Record how the question about the plan ended; None: withdraw the question."""
         assert self._plan is not None, "the question was shown"
-        self.send_events([self._plan.end(approved)])
+        self._plan.settle(approved)
+        if not approved:
+            self.end_plan(approved)
 
-    async def leave_plan_mode(self) -> TurnWork:
-        """Leave plan mode; return the turn that carries the plan out. Raises CodexAcpError."""
-        await self.plan_mode.leave()
+    def end_plan(self, begun: bool | None) -> None:
+        """End the tool call of the plan."""
+        assert self._plan is not None, "the question was shown"
+        self.send_events([question_ended(self._plan.announced.id, begun)])
+
+    async def plan_work(self) -> TurnWork:
+        """Return the turn that leaves plan mode and carries the plan out. Raises CodexAcpError."""
+        await self.plan_mode.ensure_live()
         work = await self._work_for([TextBlock(CARRY_OUT_PLAN)])
         assert isinstance(work, TurnWork), "the message is no command"
-        return work
+        params_of, leaving = work.params, self.plan_mode.leaving
+        return work._replace(params=lambda message: {**plain(params_of(message)), **leaving()})
 
     def show_plan_prompt(self, message_id: str) -> None:
         self._show(message_id, [TextBlock(CARRY_OUT_PLAN)])

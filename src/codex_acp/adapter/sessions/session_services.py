@@ -65,15 +65,11 @@ class SessionServices(NotificationSink):
     def add(self, session: Session, opened: OpenSession) -> None:
         """Set the commands and the plan mode of a new `Session`."""
         session_id = session.id
-
-        async def leave_plan_mode() -> None:
-            await self._ensure_live(session_id)  # Codex may have been lost since the question
-            await self._config.set_plan_mode(session_id, wanted=False)
-
         session.commands = self._commands_of(session_id, opened)
         session.plan_mode = PlanMode(
             is_on=partial(self._config.in_plan_mode, session_id),
-            leave=leave_plan_mode,
+            ensure_live=partial(self._ensure_live, session_id),
+            leaving=partial(self._config.leaving_plan_mode, session_id),
             asks=lambda: self._sessions.client_of(session_id).asks,
             record=lambda plan, approved, by: self._sessions.transcript.agreed(
                 session_id, "plan", [plan], agreed=approved, by=by
