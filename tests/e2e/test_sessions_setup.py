@@ -19,6 +19,7 @@ from codex_acp.testing import (
     exec_command,
     mcp_call,
 )
+from tests.e2e.options_bench import Setting
 from tests.e2e.raw_adapter import Message, RawAdapter
 from tests.e2e.session_bench import SessionBench, answer_to, said_by, tool_calls, until, updates_of
 
@@ -80,6 +81,23 @@ def test_a_load_has_the_additional_directories_that_it_names_and_no_others() -> 
         with bench.adapter() as adapter:
             bench.ask(adapter, "session/load", session, additionalDirectories=[str(new)])
             bench.run(adapter, session, "Write.")
+        assert (new / "yes").exists()
+        assert not (old / "no").exists()
+
+
+def test_a_fork_has_the_additional_directories_that_it_names_and_no_others() -> None:
+    command = "touch $HOME/old/no; touch $HOME/new/yes; true"
+    script: list[list[Step]] = [[exec_command(command)], [Text("Done.")]]
+    with Setting(*script, sandbox_mode="workspace-write", config=STRICT) as setting:
+        old, new = (setting.home.home / name for name in ("old", "new"))
+        old.mkdir()
+        new.mkdir()
+        with setting.adapter() as client:
+            client.open(setting, additionalDirectories=[str(old)])
+            fork = {"sessionId": client.session, "additionalDirectories": [str(new)]}
+            client.open(setting, "session/fork", **fork)
+            assert client.current("mode") == "configured"
+            client.prompt()
         assert (new / "yes").exists()
         assert not (old / "no").exists()
 

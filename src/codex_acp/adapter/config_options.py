@@ -242,6 +242,15 @@ class ConfigSession(NotificationSink):
             self._configured = access
         return self._configured
 
+    def access_of(self, source: ConfigSession) -> Access:
+        """Return the access of the ``source`` of a fork, with the fork's own directories."""
+        access = source.settings.access
+        roots = set(list_at(access.sandbox, "writableRoots")).difference(source._roots)
+        roots.update(list_at(self.settings.access.sandbox, "writableRoots"))
+        if "writableRoots" not in access.sandbox:
+            return access
+        return access._replace(sandbox=access.sandbox | {"writableRoots": sorted(roots)})
+
     # Changes.
 
     async def change(self, patch: JsonObject, *, exactly: bool = True) -> None:
@@ -476,7 +485,8 @@ class Config:
         """Restore what Codex does not: settings of the session ``source``, or ``kept`` choices."""
         forked = None if source is None else self._sessions.get(source)
         if forked is not None:
-            wanted, chosen = forked.settings, forked.chosen
+            access = session.access_of(forked)
+            wanted, chosen = forked.settings._replace(access=access), forked.chosen
         elif kept is not None:
             wanted, chosen = session.settings._replace(tier=kept.tier), kept.chosen
         else:
