@@ -55,6 +55,12 @@ class MisuseError(CodexAcpError):
     """The library was called in a way that cannot work, for example before it was started."""
 
 
+def refuse_unless(is_right: object, wanted: str, given: object) -> None:
+    """Raise MisuseError for a value that only a program without type checks can give."""
+    if not is_right:
+        raise MisuseError(f"{wanted}, not {given!r}")
+
+
 class UnknownOption(MisuseError, TypeError):
     """A keyword argument has an unknown name or value. Also a TypeError, as in Python itself."""
 

@@ -42,7 +42,7 @@ class World:
     spoken = 1
 
     def __init__(
-        self, answer: Callable[[PromptTurn], Awaitable[Any]], *, client: Any = None, **agent: Any
+        self, answer: Callable[[PromptTurn], Any], *, client: Any = None, **agent: Any
     ) -> None:
         self.heard: list[types.SessionNotification] = []
         self._answer, self._agent, self._client = answer, agent, client or {}
@@ -300,6 +300,73 @@ async def test_a_method_that_acp_does_not_have_is_misuse() -> None:
         connect_agent("my-agent --acp", name="a")
     with pytest.raises(LaunchError, match="no-such-agent"):
         connect_agent(["/no-such-agent"], name="a", capabilities=types.ClientCapabilities())
+
+
+async def test_plain_functions_answer_as_async_ones_do() -> None:
+    def answer(turn: PromptTurn) -> str:
+        turn.say("plain")
+        return "refusal"
+
+    def new(_: types.NewSessionRequest) -> types.NewSessionResponse:
+        return types.NewSessionResponse(session_id="mine")
+
+    async with World(answer, requests={"session/new": new}) as world:
+        assert (world.session_id, await world.prompt()) == ("mine", "refusal")
+        assert world.updates[0]["content"]["text"] == "plain"
+
+
+async def test_a_client_may_decide_in_a_plain_function() -> None:
+    allowed: list[bool] = []
+
+    async def answer(turn: PromptTurn) -> None:
+        async with turn.tool_call("Delete") as call:
+            allowed.append(await call.is_allowed())
+
+    def decide(request: types.RequestPermissionRequest) -> types.RequestPermissionResponse:
+        chosen = types.SelectedRequestPermissionOutcome(option_id=request.options[0].option_id)
+        return types.RequestPermissionResponse(outcome=chosen)
+
+    async with World(answer, client={"requests": {"session/request_permission": decide}}) as world:
+        await world.prompt()
+    assert allowed == [True]
+
+
+async def test_what_cannot_be_called_is_refused_before_anything_starts() -> None:
+    rows: Any = {"session/list": 3}
+    link, far = memory_pair()
+    with pytest.raises(MisuseError, match="session/list is a function, not 3"):
+        await run_agent(nothing, name="a", requests=rows, link=link)
+    answer: Any = "Hello."
+    with pytest.raises(MisuseError, match=r"by a function, not 'Hello\.'"):
+        await run_agent(answer, name="a", link=far)
+    notifications: Any = {"session/update": nothing}
+    with pytest.raises(MisuseError, match="a plain function: nothing awaits it"):
+        connect_agent(["/no-such-agent"], name="a", notifications=notifications)
+
+
+async def test_files_in_version_2_are_refused_before_the_agent_starts() -> None:
+    requests: Any = {"fs/read_text_file": nothing}
+    with pytest.raises(MisuseError, match="no files or terminals"):
+        connect_agent(["/no-such-agent"], name="a", requests=requests, protocol_version=2)
+    version: Any = 3
+    with pytest.raises(MisuseError, match="1 or 2, not 3"):
+        connect_agent(["/no-such-agent"], name="a", protocol_version=version)
+
+
+@pytest.mark.parametrize(
+    ("returned", "said"),
+    [
+        ("Hello.", r"a prompt's answer is a stop reason or None .*, not 'Hello\.'"),
+        (None, "KeyError"),
+    ],
+)
+async def test_a_failing_answer_is_told_alike_in_both_versions(returned: Any, said: str) -> None:
+    async def answer(turn: PromptTurn) -> Any:
+        return returned or {"": ""}[turn.text]
+
+    async with World(answer) as world:
+        with pytest.raises(ErrorReply, match=f"session/prompt failed: {said}"):
+            await world.prompt()
 
 
 async def test_what_an_agent_prints_is_not_in_the_protocols_way() -> None:

@@ -6,25 +6,45 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from codex_acp.codex import CodexClient, LaunchOptions, Policy, first_of
+from codex_acp.codex import CodexClient, LaunchOptions, Policy, ask, first_of
 from codex_acp.codex.sync import Codex
 from codex_acp.errors import MisuseError, UnknownOption
-from codex_acp.runtime import AgentRuntime, allow_kinds
+from codex_acp.runtime import AgentRuntime, AgentSpec, TerminalAccess, allow_kinds
+from codex_acp.transport.link import memory_pair
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+
+def a_client() -> CodexClient:
+    return CodexClient(memory_pair()[0])
+
 
 MISTAKES: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: CodexClient.start(cast("Any", "codex")), MisuseError, "LaunchOptions(codex='codex')"),
     (lambda: Codex(cast("Any", "codex")), MisuseError, "LaunchOptions(codex='codex')"),
     (lambda: CodexClient.start(**cast("Any", {"env": {}})), UnknownOption, "ptions(env=...)"),
     (lambda: Codex(**cast("Any", {"codex": "/x"})), UnknownOption, "LaunchOptions(codex=...)"),
-    (lambda: CodexClient(cast("Any", None), policy=cast("Any", "allow")), MisuseError, "no policy"),
-    (lambda: CodexClient(cast("Any", None), policy=cast("Any", Policy)), MisuseError, "no policy"),
+    (lambda: CodexClient(cast("Any", None), policy=cast("Any", "allow")), MisuseError, "policy is"),
+    (lambda: CodexClient(cast("Any", None), policy=cast("Any", Policy)), MisuseError, "policy is"),
     (lambda: first_of(cast("Any", 5)), MisuseError, "first_of wants policies"),
     (lambda: CodexClient(cast("Any", None), tools=[cast("Any", 5)]), MisuseError, "of a function"),
     (lambda: allow_kinds(cast("Any", "reed")), MisuseError, "use read, edit"),
-    (lambda: AgentRuntime(permissions=cast("Any", "allow")), MisuseError, "'allow' is none"),
+    (lambda: AgentRuntime(permissions=cast("Any", "allow")), MisuseError, "function, not 'allow'"),
+    (lambda: AgentRuntime(on_form=cast("Any", {})), MisuseError, "on_form is a function"),
+    (lambda: AgentRuntime(files=cast("Any", True)), MisuseError, "is a FileAccess, not True"),
+    (lambda: AgentRuntime(store=cast("Any", "s.json")), MisuseError, "is a SessionStore"),
+    (lambda: AgentRuntime().open(cast("Any", ["a"])), MisuseError, "AgentSpec([...]) has a comm"),
+    (lambda: AgentSpec(cast("Any", "my-agent --acp")), MisuseError, "AgentSpec.parse splits"),
+    (lambda: AgentSpec(cast("Any", ["my-agent", 3])), MisuseError, "is a list of words"),
+    (
+        lambda: AgentRuntime(terminals=TerminalAccess()).open(AgentSpec(["a"], version=2)),
+        MisuseError, "without files, terminals",
+    ),
+    (lambda: ask(cast("Any", None)), MisuseError, "ask takes the function to call, not None"),
+    (lambda: a_client().handle(cast("Any", print)), MisuseError, '@codex.handle("currentTime/read'),
+    (lambda: a_client().handle("currentTime/read")(cast("Any", 3)), MisuseError, "a function, not"),
+    (lambda: a_client().handle_others(cast("Any", 3)), MisuseError, "a function, not 3"),
     (
         lambda: cast("Any", AgentRuntime().open("codex", cwd=".")).run, AttributeError,
         "`session = await runtime.open(...)`",

@@ -17,6 +17,7 @@ from codex_acp.errors import InvalidPayload
 from codex_acp.jsonrpc.message import JsonValue
 from codex_acp.mapping.agent import codex_client_info, fits_schema
 from codex_acp.mapping.session_setup import simple_thread_params
+from codex_acp.transport.shielding import awaited
 from codex_acp.wire.codec import encode
 
 JSON = st.recursive(
@@ -67,7 +68,7 @@ async def test_initialize_is_answered_as_the_typed_way_answers_it(params: Any) -
     handler = AgentInV1(typed).requests()["initialize"]
     assert handler is not None
     request = MODELS.decode("InitializeRequest", params, "initialize")
-    assert await run() == encode(await handler(request))
+    assert await run() == encode(await awaited(handler(request)))
     assert quick.client.features == typed.client.features
     assert quick_codex.client_info == typed_codex.client_info
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Self, cast
 from codex_acp.acp import types
 from codex_acp.acp._generated.v1 import methods
 from codex_acp.acp.capabilities import PROTOCOL_VERSION
-from codex_acp.acp.client_of_both_versions import ClientOfBothVersions
+from codex_acp.acp.client_of_both_versions import ClientOfBothVersions, versions_for
 from codex_acp.acp.client_side import outcome_of
 from codex_acp.acp.dialects import complete_rows
 from codex_acp.acp.side import acp_connection
@@ -113,6 +113,7 @@ def connect_agent(
     handlers = requests or {}
     with_reject = {"session/request_permission": _reject, **handlers}
     all_requests = complete_rows("request", with_reject, methods.CLIENT_REQUESTS)
+    versions_for(all_requests, protocol_version)  # before a process is started
     known = {**methods.CLIENT_NOTIFICATIONS, **methods.PROTOCOL_NOTIFICATIONS}
     all_notifications = complete_rows("notification", notifications or {}, known)
     request = types.InitializeRequest(

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import secrets
 import sys
-from typing import TYPE_CHECKING, Any, Final, Literal, Self, cast
+from typing import TYPE_CHECKING, Any, Final, Literal, Self, cast, get_args
 
 import anyio
 
@@ -21,8 +21,9 @@ from codex_acp.acp.agent_side import AgentSide
 from codex_acp.acp.capabilities import negotiated_version
 from codex_acp.acp.dialects import complete_rows
 from codex_acp.acp.side import acp_connection, stdio
-from codex_acp.errors import RpcError
+from codex_acp.errors import RpcError, refuse_unless
 from codex_acp.jsonrpc.message import INVALID_PARAMS, INVALID_REQUEST
+from codex_acp.transport.shielding import awaited
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
@@ -40,7 +41,8 @@ if TYPE_CHECKING:
     from codex_acp.transport.link import Link
     from codex_acp.wire.model import WireModel
 
-    Answer = Callable[["PromptTurn"], Awaitable[types.StopReason | None]]
+    Reason = types.StopReason | None
+    Answer = Callable[["PromptTurn"], Awaitable[Reason] | Reason]
 
 
 ALLOW: Final = types.PermissionOption(option_id="allow", name="Allow", kind="allow_once")
@@ -201,8 +203,10 @@ async def run_agent(
     calls for its files or terminals raise ErrorReply -32601, and modes are not sent. A second
     prompt of a session then waits until the first has ended.
 
-    Raises MisuseError for a method that ACP does not have, TransportError if the connection broke.
+    Raises MisuseError for a method that ACP does not have, and for a handler that is no function;
+    TransportError if the connection broke.
     """
+    refuse_unless(callable(answer), "an agent answers prompts by a function", answer)
     if link is None and os.isatty(0) and sys.stderr is not None:
         sys.stderr.write(f"{name}: {TERMINAL_HINT}\n")
     agent = _Agent(answer, requests or {}, capabilities or types.AgentCapabilities())
@@ -326,7 +330,7 @@ class _Agent:
         """Wrap the program's handler that opens a session: note the session's id."""
 
         async def run(request: Any) -> Any:
-            response = await handler(request)
+            response = await awaited(handler(request))
             opened = response if hasattr(response, "session_id") else request
             self._turns.setdefault(opened.session_id, None)
             return response
@@ -342,7 +346,7 @@ class _Agent:
             if scope is not None:
                 scope.cancel()
             try:
-                return await handler(request)
+                return await awaited(handler(request))
             except BaseException:
                 if was_open:  # the session is open again
                     self._turns.setdefault(session_id, None)
@@ -359,12 +363,14 @@ class _Agent:
         with anyio.CancelScope() as scope:
             self._turns[session_id] = scope
             try:
-                reason = await self._answer(PromptTurn(self.side, request))
+                reason = await awaited(self._answer(PromptTurn(self.side, request)))
             finally:
                 if self._turns.get(session_id) is scope:
                     self._turns[session_id] = None
         if scope.cancelled_caught:
-            return types.PromptResponse(stop_reason="cancelled")
+            reason = "cancelled"
+        wanted = "a prompt's answer is a stop reason or None (`turn.say` sends a text)"
+        refuse_unless(reason in (None, *get_args(types.StopReason)), wanted, reason)
         return types.PromptResponse(stop_reason=reason or "end_turn")
 
     def cancel(self, notification: types.CancelNotification) -> None:

@@ -28,10 +28,11 @@ if TYPE_CHECKING:
 class AgentSide(EitherAgentSide, ClientCalls):
     """An ACP agent on a connection, and the client's methods for it to call.
 
-    ``requests`` has one async function for each method that a client can ask for, or None for a
+    ``requests`` has one function for each method that a client can ask for, or None for a
     method that is not offered (answered -32601). A function returns the result's model, or raises
-    RpcError to answer with that error; any other exception is answered -32603. Each function runs
-    in a task of its own, which is cancelled when the client sends ``$/cancel_request``.
+    RpcError to answer with that error; any other exception is answered -32603. The function may be
+    async; a plain one must not wait, because all else waits for it. Each function runs in a task of
+    its own, which is cancelled when the client sends ``$/cancel_request``.
     ``notifications`` has a plain function for each notification, or None to ignore it;
     ``on_invalid_notification`` is called with those that do not fit the schema. ``quick`` answers
     the first requests before the models are loaded, see `Side`; most agents do not need it.

@@ -26,6 +26,7 @@ from codex_acp.jsonrpc.message import (
     REQUEST_CANCELLED,
     encode_json,
 )
+from codex_acp.transport.shielding import awaited
 from codex_acp.wire.codec import plain
 from codex_acp.wire.model import UnknownVariant, WireModel
 
@@ -331,7 +332,7 @@ class V2AgentAsV1:
         ask = self._requests["session/request_permission"]
         assert ask is not None
         calls = self._updates_of(request.session_id).calls
-        response = await ask(v2_to_v1.permission_request(request, calls))
+        response = await awaited(ask(v2_to_v1.permission_request(request, calls)))
         return v2.RequestPermissionResponse.model_validate(plain(response))
 
     async def _elicit(self, request: v2.CreateElicitationRequest) -> v2.CreateElicitationResponse:
@@ -342,7 +343,7 @@ class V2AgentAsV1:
         if ask is None or of_v1 is None:
             logger.warning("the agent asked in a way that version 1 lacks; declined")
             return v2.DeclineCreateElicitationResponse()
-        response = plain(await ask(of_v1))
+        response = plain(await awaited(ask(of_v1)))
         if response.get("action") == "accept":
             return v2.AcceptCreateElicitationResponse.model_validate(response)
         if response.get("action") == "decline":

@@ -11,10 +11,13 @@ from typing import TYPE_CHECKING, Any, cast
 
 from codex_acp._json import value_at
 from codex_acp.acp.client_side import ClientSide
+from codex_acp.errors import MisuseError, refuse_unless
 from codex_acp.jsonrpc.message import encode_json
 from codex_acp.wire.codec import plain
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from codex_acp.acp._generated.v1.handlers import (
         ClientNotificationHandlers,
         ClientRequestHandlers,
@@ -52,17 +55,14 @@ class ClientOfBothVersions(ClientSide):
         on_invalid_notification: InvalidNotificationCallback | None = None,
     ) -> None:
         self._handlers_of_v1 = (requests, notifications)
-        offered = [method for method, handler in requests.items() if handler is not None]
-        only_in_v1 = any(method.startswith(("fs/", "terminal/")) for method in offered)
-        versions = (version,) if version is not None else (1,) if only_in_v1 else (1, 2)
-        self._versions: tuple[int, ...] = versions
+        self._versions: tuple[int, ...] = versions_for(requests, version)
         self._v2_agent: V2AgentAsV1 | None = None
         super().__init__(
             connection,
-            requests if 1 in versions else None,
-            notifications if 1 in versions else None,
+            requests if 1 in self._versions else None,
+            notifications if 1 in self._versions else None,
             on_invalid_notification=on_invalid_notification,
-            v2=self._handlers_of_v2 if 2 in versions else None,
+            v2=self._handlers_of_v2 if 2 in self._versions else None,
         )
 
     def _handlers_of_v2(self) -> ClientHandlers:
@@ -122,6 +122,17 @@ class ClientOfBothVersions(ClientSide):
             logger.debug("left out, for version 1 has none: %s", update.wire())
         elif handler is not None:
             handler(SessionNotification(session_id=session_id, update=update))
+
+
+def versions_for(requests: Mapping[str, object], version: int | None) -> tuple[int, ...]:
+    """Return the versions to offer with the handlers ``requests``: ``version`` alone, if it is not
+    None. Raises MisuseError for a version that is unknown, or lacks the requests."""
+    refuse_unless(version in (None, 1, 2), "the version of ACP is 1 or 2", version)
+    offered = [method for method, handler in requests.items() if handler is not None]
+    only_in_v1 = any(method.startswith(("fs/", "terminal/")) for method in offered)
+    if version == 2 and only_in_v1:
+        raise MisuseError("version 2 of ACP has no files or terminals of the client; use version 1")
+    return (version,) if version is not None else (1,) if only_in_v1 else (1, 2)
 
 
 def _capabilities_of_v2(capabilities: JsonValue) -> dict[str, JsonValue]:

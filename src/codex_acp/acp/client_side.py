@@ -43,10 +43,11 @@ if TYPE_CHECKING:
 class ClientSide(Side, AgentCalls):
     """An ACP client on a connection, and the agent's methods for it to call.
 
-    ``requests`` has one async function for each method that an agent can ask for, or None for a
+    ``requests`` has one function for each method that an agent can ask for, or None for a
     method that is not offered (answered -32601). A function returns the result's model, or raises
-    RpcError to answer with that error; any other exception is answered -32603. Each function runs
-    in a task of its own, which is cancelled when the agent sends ``$/cancel_request``.
+    RpcError to answer with that error; any other exception is answered -32603. The function may be
+    async; a plain one must not wait, because all else waits for it. Each function runs in a task of
+    its own, which is cancelled when the agent sends ``$/cancel_request``.
     ``notifications`` has a plain function for each notification, or None to ignore it.
 
     The schema's ``session/update`` is a closed union: an unknown update of a newer agent does not

@@ -7,15 +7,17 @@ unstable models and fields, which a stable side may not send (`_generated/v1/uns
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Mapping
 from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from codex_acp._record import NamedTuple, record
-from codex_acp.errors import MisuseError
+from codex_acp.errors import MisuseError, refuse_unless
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
+    from collections.abc import Awaitable, Callable
     from types import ModuleType
 
     from codex_acp.acp._generated.v2.handlers import (
@@ -238,8 +240,17 @@ def complete_rows(
 
 
 def check_known(table: str, rows: Mapping[str, object], methods: Mapping[str, MethodInfo]) -> None:
-    """Raise MisuseError if ``rows`` has a row for an unknown method."""
+    """Raise MisuseError if ``rows`` has a row for an unknown method, or a handler that cannot be
+    called: nothing awaits the handler of a notification."""
+    refuse_unless(isinstance(rows, Mapping), f"the {table} handlers are {{method: function}}", rows)
     unknown = [method for method in rows if method not in methods]
     if unknown:
         msg = f"the table of {table} handlers has rows for unknown methods: {', '.join(unknown)}"
         raise MisuseError(msg)
+    for method, handler in rows.items():
+        refuse_unless(
+            handler is None or callable(handler), f"the handler of {method} is a function", handler
+        )
+        if "notification" in table and inspect.iscoroutinefunction(handler):
+            msg = f"the handler of the notification {method} is a plain function: nothing awaits it"
+            raise MisuseError(msg)

@@ -22,14 +22,15 @@ from codex_acp.acp._generated.v2 import models as v2
 from codex_acp.acp._generated.v2.methods import MODELS
 from codex_acp.acp.capabilities import client_capabilities
 from codex_acp.acp.dialects import AgentHandlers
+from codex_acp.acp.side import failure
 from codex_acp.errors import ErrorReply, InvalidPayload, RpcError
 from codex_acp.jsonrpc.message import (
-    INTERNAL_ERROR,
     INVALID_PARAMS,
     METHOD_NOT_FOUND,
     REQUEST_CANCELLED,
     RESOURCE_NOT_FOUND,
 )
+from codex_acp.transport.shielding import awaited
 from codex_acp.wire.codec import plain
 
 if TYPE_CHECKING:
@@ -224,7 +225,7 @@ class V1AgentAsV2:
         assert run is not None, "an agent answers prompts"
         params = plain(request)
         prompt = _params_of_v1("session/prompt", params)
-        message_id = await session.start_prompt(params["prompt"], lambda: run(prompt))
+        message_id = await session.start_prompt(params["prompt"], lambda: awaited(run(prompt)))
         return v2.PromptResponse(message_id=message_id)
 
     def _cancel_session(self, notification: v2.CancelSessionNotification) -> None:
@@ -237,7 +238,7 @@ class V1AgentAsV2:
         """Call the handler of version 1 and return its result."""
         handler = self._requests[method]
         assert handler is not None
-        result = await handler(_params_of_v1(method, params))
+        result = await awaited(handler(_params_of_v1(method, params)))
         return {} if result is None else plain(result)
 
     def _any_session(self, session_id: str) -> _Session:
@@ -316,11 +317,8 @@ class _Session:
         try:
             with anyio.CancelScope() as self._run_scope:
                 end = {"stopReason": (await run()).stop_reason}
-        except RpcError as error:
-            end = _error_end(error.code, error.message, error.data)
-        except Exception:
-            logger.exception("the answer to a prompt failed")
-            end = _error_end(INTERNAL_ERROR, "the agent failed", None)
+        except Exception as error:  # noqa: BLE001 - logged and told to the client
+            end = _error_end(failure("session/prompt", error))
         finally:
             self._turn.release()
         self.updates.end_message()
@@ -379,6 +377,6 @@ class _Session:
         self._side.v2.session_update(notification)
 
 
-def _error_end(code: int, message: str, data: object) -> Json:
-    error = {"code": code, "message": message, **({} if data is None else {"data": data})}
-    return {"stopReason": "error", "error": error}
+def _error_end(error: RpcError) -> Json:
+    data = {} if error.data is None else {"data": error.data}
+    return {"stopReason": "error", "error": {"code": error.code, "message": error.message, **data}}

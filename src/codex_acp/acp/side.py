@@ -33,6 +33,7 @@ from codex_acp.jsonrpc.message import (
     encode_json,
 )
 from codex_acp.transport.connection import Connection, Direction
+from codex_acp.transport.shielding import awaited
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -86,8 +87,8 @@ class _OpenRequest:
     """A request of the peer whose handler has not ended."""
 
     responder: Responder
-    run: Callable[[], Awaitable[object]]
-    """Calls the handler."""
+    run: Callable[[], object]
+    """Calls the handler, which may be async or not."""
     cancelled: bool = False
     task: asyncio.Task[object] | None = None
     """The task that calls `run`; None until it has begun."""
@@ -288,7 +289,7 @@ class Side:
         if extension is not None:
 
             async def extend() -> object:
-                return _EncodedResult(encode_json(await extension(request.params)))
+                return _EncodedResult(encode_json(await awaited(extension(request.params))))
 
             return extend
         handler = dialect.requests.get(method)
@@ -330,7 +331,7 @@ class Side:
             # Cancelled before it started: the handler still runs up to its first await.
             entry.task.cancel()
         try:
-            result = await entry.run()
+            result = await awaited(entry.run())
             dialect = self._current_dialect
             if method not in dialect.extensions:  # in no schema; JSON of a quick handler passes
                 dialect.refuse_unstable(method, dialect.peer_requests[method], result)
@@ -437,27 +438,30 @@ def answer_rpc_error(responder: Responder, error: RpcError) -> None:
 
 
 def answer_failure(responder: Responder, error: Exception, *, was_cancelled: bool) -> None:
-    """Answer the request of a handler that raised ``error``. An RpcError is the answer. If the peer
-    has cancelled the request, ACP allows -32800 alone; else the answer is -32603 with a description
-    of ``error``."""
-    method = responder.method
+    """Answer the request of a handler that raised ``error``. If the peer has cancelled the request,
+    ACP allows -32800 and an RpcError of the handler alone."""
+    # Expected, so no warning: the connection ended, or the peer cancelled the request.
+    failed = failure(responder.method, error, expected=responder.settled or was_cancelled)
+    if was_cancelled and failed is not error:
+        failed = cancelled_error(responder.method)
+    answer_rpc_error(responder, failed)
+
+
+def failure(method: str, error: Exception, *, expected: bool = False) -> RpcError:
+    """Return and log the error that a handler's exception becomes: an RpcError is itself, any other
+    is -32603 with a description."""
     if isinstance(error, RpcError):
-        answer_rpc_error(responder, error)
-        return
+        return error
     if isinstance(error, CodexAcpError):
         what = str(error)
-        # Expected, so no warning: the connection ended, or the peer cancelled the request.
-        level = logging.DEBUG if responder.settled or was_cancelled else logging.WARNING
+        level = logging.DEBUG if expected else logging.WARNING
         logger.log(level, "the handler of %s failed: %s", method, what)
     else:
         what = f"{type(error).__name__}: {error}"
         logger.error("the handler of %s failed", method, exc_info=error)
-    if was_cancelled:
-        answer_rpc_error(responder, cancelled_error(method))
-    else:
-        # The connection that a handler loses leads to the program that does the agent's work.
-        data = {"reason": AGENT_LOST} if isinstance(error, TransportError) else None
-        answer_rpc_error(responder, RpcError(INTERNAL_ERROR, f"{method} failed: {what}", data))
+    # The connection that a handler loses leads to the program that does the agent's work.
+    data = {"reason": AGENT_LOST} if isinstance(error, TransportError) else None
+    return RpcError(INTERNAL_ERROR, f"{method} failed: {what}", data)
 
 
 def cancelled_error(method: str, why: str = "was cancelled") -> RpcError:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from codex_acp.codex.connection.launch import LaunchOptions, spawn_app_server
 from codex_acp.codex.request_api import RequestApi
-from codex_acp.errors import MisuseError, UnknownOption
+from codex_acp.errors import UnknownOption, refuse_unless
 
 TYPE_CHECKING = False  # importing typing would delay the spawn of a process
 if TYPE_CHECKING:
@@ -92,10 +92,8 @@ class CodexClient(RequestApi):
         before its large imports (asyncio, say) has its Codex earlier. `aclose` ends the process,
         even if the client was never entered.
         """
-        given: object = options  # a program without type checks can give any type
-        if not isinstance(given, LaunchOptions | None):
-            wanted = f"LaunchOptions, e.g. LaunchOptions(codex={given!r})"
-            raise MisuseError(f"a Codex is started with {wanted}; {given!r} is none")
+        wanted = f"a Codex is started with LaunchOptions, e.g. LaunchOptions(codex={options!r})"
+        refuse_unless(isinstance(options, LaunchOptions | None), wanted, options)
         _refuse_unknown(cls, settings)
         process = spawn_app_server(options)
         try:

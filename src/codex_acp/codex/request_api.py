@@ -9,7 +9,7 @@ from __future__ import annotations
 from codex_acp._lazy import overload
 from codex_acp.codex._generated.handler_registration import HandlerRegistration
 from codex_acp.codex.connection.app_server_connection import OPEN_A_THREAD, AppServerConnection
-from codex_acp.errors import InvalidPayload, MisuseError
+from codex_acp.errors import InvalidPayload, MisuseError, refuse_unless
 
 TYPE_CHECKING = False  # importing typing would delay the spawn of a process
 if TYPE_CHECKING:
@@ -52,6 +52,7 @@ class RequestApi(HandlerRegistration, AppServerConnection):
         """Register a handler; called by the generated `handle`."""
         from codex_acp.codex.approvals.callbacks import as_async
 
+        refuse_unless(callable(handler), f"the handler of {method} is a function", handler)
         if method == TOOL_CALL:
             if self._tool_calls is not None:
                 raise MisuseError(f"tools are in use: they answer {TOOL_CALL}")
@@ -82,16 +83,23 @@ class RequestApi(HandlerRegistration, AppServerConnection):
         return self._runner
 
     def handle_others(
-        self, handler: Callable[[ServerRequest], Awaitable[WireModel]] | None
+        self, handler: Callable[[ServerRequest], Awaitable[WireModel] | WireModel] | None
     ) -> None:
-        """Register the handler of all methods without one of their own; None removes it.
+        """Register the handler of all methods without one of their own, async or not; None removes
+        it.
 
         Raises MisuseError if a policy handles them (`use_policy`).
         """
         if self._has_policy:
             raise MisuseError("a policy handles the other methods; register handlers by method")
         self._handles_others = handler is not None
-        super().handle_others(None if handler is None else self._guarded(handler))
+        if handler is None:
+            super().handle_others(None)
+        else:
+            from codex_acp.codex.approvals.callbacks import as_async
+
+            refuse_unless(callable(handler), "the handler of other methods is a function", handler)
+            super().handle_others(self._guarded(as_async(handler)))
 
     def use_policy(self, policy: Policy, thread_id: str | None = None) -> None:
         """Let ``policy`` decide approvals, in place of an earlier one (`codex_acp.codex.Policy`).
@@ -120,10 +128,10 @@ class RequestApi(HandlerRegistration, AppServerConnection):
         """Raise MisuseError if `use_policy` would refuse ``policy``."""
         from codex_acp.codex.approvals.policies import Policy  # loaded already if it is a policy
 
-        given: object = policy  # of any type, in a program without type checks
-        if not isinstance(given, Policy):
-            examples = "allow_commands([...]), ask(callback)"
-            raise MisuseError(f"{policy!r} is no policy; use {examples} or another Policy")
+        examples = "allow_commands([...]), ask(callback)"
+        refuse_unless(
+            isinstance(policy, Policy), f"a policy is {examples} or another Policy", policy
+        )
         if not self._has_policy and self._handles_others:
             raise MisuseError("handle_others is in use; a policy would take its place")
 

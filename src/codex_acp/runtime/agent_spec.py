@@ -8,15 +8,16 @@ from __future__ import annotations
 import os
 import shlex
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from codex_acp._urls import bare_url
-from codex_acp.errors import MisuseError
+from codex_acp.errors import MisuseError, refuse_unless
 from codex_acp.transport.remote_agent import check_agent_url, remote_agent_link
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
     from codex_acp.transport.link import Link
@@ -63,16 +64,17 @@ class AgentSpec:
     """The only version of ACP to use; None for the highest version that the agent has."""
 
     def __post_init__(self) -> None:
+        refuse_unless(self.version in (None, 1, 2), "the version of ACP is 1 or 2", self.version)
         if self.link is not None:
             if self.command or not self.name:
                 raise MisuseError("an agent with a link has a name and no command")
             return
-        if isinstance(self.command, str) or not self.command or not self.command[0]:
-            msg = (
-                f"an agent's command is a list of words, not {self.command!r}; see AgentSpec.parse"
-            )
-            raise MisuseError(msg)
-        object.__setattr__(self, "command", tuple(self.command))
+        given: Any = self.command
+        words = tuple(given) if isinstance(given, Sequence) and not isinstance(given, str) else ()
+        are_words = words and words[0] and all(isinstance(w, str | os.PathLike) for w in words)
+        wanted = "an agent's command is a list of words (AgentSpec.parse splits a text)"
+        refuse_unless(are_words, wanted, given)
+        object.__setattr__(self, "command", tuple(map(os.fspath, words)))
         if not self.name:
             object.__setattr__(self, "name", os.path.basename(self.command[0]))  # noqa: PTH119
 

@@ -17,14 +17,16 @@ from typing import TYPE_CHECKING, Any, Final, Self
 from anyio import to_thread
 
 from codex_acp.acp.types import DeleteSessionRequest, ListSessionsRequest
-from codex_acp.errors import MisuseError, PeerError, TransportError
+from codex_acp.errors import MisuseError, PeerError, TransportError, refuse_unless
 from codex_acp.runtime.agent_process import AgentProcess
 from codex_acp.runtime.agent_session import WantedSession, open_session
 from codex_acp.runtime.agent_spec import BUILT_IN, AgentSpec
 from codex_acp.runtime.errors import CrashLoop, MethodNotOffered, StoreError
+from codex_acp.runtime.filesystem import FileAccess
 from codex_acp.runtime.permissions import PermissionPolicy, Services, answering, reject_all
 from codex_acp.runtime.session import Session
 from codex_acp.runtime.session_store import SessionStore, StoredSession
+from codex_acp.runtime.terminals import TerminalAccess
 from codex_acp.transport.remote_agent import is_agent_url
 from codex_acp.transport.restart_limit import RestartLimit, Restarts
 from codex_acp.transport.shielding import finish, running_loop, shielded
@@ -34,9 +36,7 @@ if TYPE_CHECKING:
 
     from codex_acp.acp import AgentFeatures
     from codex_acp.acp.types import AuthMethod, Implementation, McpServer, SessionInfo
-    from codex_acp.runtime.filesystem import FileAccess
     from codex_acp.runtime.permissions import FormCallback, UrlCallback
-    from codex_acp.runtime.terminals import TerminalAccess
     from codex_acp.transport.remote_address import Token
 
 logger = logging.getLogger(__name__)
@@ -101,8 +101,17 @@ class AgentRuntime:
         restarts: RestartLimit | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        if not callable(permissions):
-            raise MisuseError(f"permissions is a function of a Permission; {permissions!r} is none")
+        for name, function in (
+            ("permissions", permissions), ("on_form", on_form), ("on_url", on_url),
+            ("on_url_done", on_url_done),
+        ):  # fmt: skip
+            refuse_unless(function is None or callable(function), f"{name} is a function", function)
+        for name, value, kind in (
+            ("files", files, FileAccess), ("terminals", terminals, TerminalAccess),
+            ("store", store, SessionStore),
+        ):  # fmt: skip
+            is_one = isinstance(value, kind | None)
+            refuse_unless(is_one, f"{name} is a {kind.__name__}", value)
         if opening_at_once < 1:
             raise MisuseError(f"opening_at_once is {opening_at_once}; no session could be opened")
         self.agents: Mapping[str, AgentSpec] = {**BUILT_IN, **(agents or {})}
@@ -246,12 +255,13 @@ class AgentRuntime:
         if token is not None:
             msg = "a token is for the URL of an agent; give it to AgentSpec.remote otherwise"
             raise MisuseError(msg)
-        if isinstance(agent, AgentSpec):
-            return agent
-        spec = self.agents.get(agent)
-        if spec is None:
-            msg = f"there is no agent {agent!r}; known are {', '.join(sorted(self.agents))}"
+        spec: object = self.agents.get(agent) if isinstance(agent, str) else agent
+        if not isinstance(spec, AgentSpec):
+            known = ", ".join(sorted(self.agents))
+            msg = f"there is no agent {agent!r}; known are {known}; AgentSpec([...]) has a command"
             raise MisuseError(msg)
+        if spec.version == 2 and (self._services.files or self._services.terminals):
+            raise MisuseError(f"{spec.name} is to speak version 2 of ACP, without files, terminals")
         return spec
 
     def _must_be_open(self) -> None:

@@ -7,7 +7,6 @@ Source: https://agentclientprotocol.com/protocol/v1/tool-calls#requesting-permis
 
 from __future__ import annotations
 
-import inspect
 import logging
 import os
 from collections.abc import Awaitable, Callable, Mapping
@@ -28,6 +27,7 @@ from codex_acp.jsonrpc.message import INVALID_PARAMS, METHOD_NOT_FOUND, RESOURCE
 from codex_acp.runtime.filesystem import FileAccess, FileThreads, Roots, read_text, write_text
 from codex_acp.runtime.terminals import Terminals
 from codex_acp.transport.connection import Complaints
+from codex_acp.transport.shielding import awaited
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -107,8 +107,7 @@ async def decide(
     """Ask the policy; return the answer to the request. Raises nothing but CancelledError."""
     rejected = outcome_of(permission.options, "reject_once")  # "cancelled" if it is not offered
     try:
-        answer = policy(permission)
-        chosen = await answer if inspect.isawaitable(answer) else answer
+        chosen = await awaited(policy(permission))
     except Exception:
         logger.exception("the permission policy failed; the tool call is rejected")
         return rejected
@@ -158,8 +157,7 @@ async def ask_form(callback: FormCallback, form: Form) -> types.CreateElicitatio
         logger.warning("a form of the agent was declined because %s", reason)
         return types.DeclineCreateElicitationResponse()
     try:
-        answer = callback(form)
-        content = await answer if inspect.isawaitable(answer) else answer
+        content = await awaited(callback(form))
     except Exception:
         logger.exception("the callback for forms failed; the form is cancelled")
         return types.CancelCreateElicitationResponse()
@@ -180,8 +178,7 @@ async def ask_url(callback: UrlCallback, request: UrlRequest) -> types.CreateEli
         logger.error("a page of the agent was declined: the URL was refused: %s", page.reason)
         return types.DeclineCreateElicitationResponse()
     try:
-        answer = callback(request)
-        action = await answer if inspect.isawaitable(answer) else answer
+        action = await awaited(callback(request))
     except Exception:
         logger.exception("the callback for URLs failed; the request is cancelled")
         return types.CancelCreateElicitationResponse()

@@ -7,7 +7,6 @@ Source: https://agentclientprotocol.com/protocol/v1/terminals
 from __future__ import annotations
 
 import asyncio
-import inspect
 import logging
 import os
 import subprocess
@@ -22,7 +21,7 @@ from codex_acp.jsonrpc.message import INVALID_PARAMS, RESOURCE_NOT_FOUND
 from codex_acp.transport.descriptors import DescriptorReader
 from codex_acp.transport.process_table import ExitWatch
 from codex_acp.transport.process_tree import ProcessTree, new_mark, with_mark
-from codex_acp.transport.shielding import finish, shielded
+from codex_acp.transport.shielding import awaited, finish, shielded
 from codex_acp.transport.shutdown import nothing_lives, terminate
 
 if TYPE_CHECKING:
@@ -73,8 +72,7 @@ class Terminals:
         self._awaiting_approval += 1
         approve, approved = self._access.approve, False
         try:
-            answer = approve is None or approve(request)
-            approved = (await answer if inspect.isawaitable(answer) else answer) is True
+            approved = (approve is None or await awaited(approve(request))) is True
         except Exception:
             logger.exception("the approval of a terminal failed; its command is not run")
         finally:

@@ -10,6 +10,7 @@ import asyncio
 import contextvars
 import signal
 import threading
+from collections.abc import Awaitable
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
@@ -29,6 +30,11 @@ def running_loop() -> asyncio.AbstractEventLoop:
     except RuntimeError:
         msg = "this needs asyncio: run the program with asyncio.run, or anyio's backend asyncio"
         raise MisuseError(msg) from None
+
+
+async def awaited(answer: Awaitable[T] | T) -> T:
+    """Return what a program's function answered, which may be async or not."""
+    return await answer if isinstance(answer, Awaitable) else answer
 
 
 async def shielded(work: asyncio.Future[T]) -> T:

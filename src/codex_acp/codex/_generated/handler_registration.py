@@ -7,6 +7,7 @@ from __future__ import annotations
 from abc import abstractmethod
 
 from codex_acp._lazy import overload
+from codex_acp.errors import refuse_unless
 
 TYPE_CHECKING = False  # importing typing would delay the spawn of a process
 if TYPE_CHECKING:
@@ -198,6 +199,8 @@ class HandlerRegistration:
 
         Raises MisuseError for an unknown method, and for ``item/tool/call`` if tools are in use.
         """
+        how = 'a handler is registered by its method, as in @codex.handle("currentTime/read")'
+        refuse_unless(not callable(method), how, method)
         if not isinstance(method, str):
             for name, function in method.items():
                 self._register(name, function)

@@ -10,7 +10,7 @@ import inspect
 import logging
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
-from codex_acp.transport.shielding import in_worker_thread
+from codex_acp.transport.shielding import awaited, in_worker_thread
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine
@@ -81,10 +81,8 @@ def as_async(function: Callable[[Any], Any]) -> Callable[[Any], Awaitable[Any]]:
 async def call(callback: Callable[[Any], Any], argument: object) -> Any:
     """Call a function, async or sync (in a thread of its own), and await what it returns."""
     if is_async(callback):
-        result = callback(argument)
-    else:
-        result = await in_worker_thread(lambda: callback(argument))
-    return await result if inspect.isawaitable(result) else result
+        return await callback(argument)
+    return await awaited(await in_worker_thread(lambda: callback(argument)))
 
 
 def is_async(callback: Callable[..., Any]) -> bool:

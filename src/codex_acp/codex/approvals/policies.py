@@ -48,7 +48,7 @@ from codex_acp.codex.approvals.grants import (
     Session,
 )
 from codex_acp.codex.approvals.running_items import server_of
-from codex_acp.errors import MisuseError
+from codex_acp.errors import MisuseError, refuse_unless
 from codex_acp.wire.model import UnknownVariant
 
 if TYPE_CHECKING:
@@ -212,6 +212,7 @@ def ask(
     an async callback is cancelled, and the answer of a blocking callback is ignored.
     Raises MisuseError for a timeout that is not positive.
     """
+    refuse_unless(callable(callback), "ask takes the function to call", callback)
     if timeout is not None and not timeout > 0:
         raise MisuseError(f"a timeout must be a positive number of seconds, not {timeout!r}")
     return _Ask(callback, timeout)
@@ -328,8 +329,7 @@ def first_of(*policies: Policy) -> Policy:
     """Combine policies: the first one with an opinion decides. ``a | b`` is ``first_of(a, b)``."""
     flat: list[Policy] = []
     for policy in policies:
-        if not isinstance(policy, Policy):
-            raise MisuseError(f"first_of wants policies; {policy!r} is none")
+        refuse_unless(isinstance(policy, Policy), "first_of wants policies", policy)
         flat += policy.policies if isinstance(policy, _FirstOf) else [policy]
     return _FirstOf(tuple(flat))
 

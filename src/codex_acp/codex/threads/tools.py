@@ -27,7 +27,7 @@ from codex_acp.codex.approvals import callbacks
 from codex_acp.codex.connection.notification_router import NotificationSink
 from codex_acp.codex.connection.server_requests import sendable
 from codex_acp.codex.threads.options import data_url
-from codex_acp.errors import MisuseError
+from codex_acp.errors import MisuseError, refuse_unless
 from codex_acp.wire.codec import problems_of
 
 if TYPE_CHECKING:
@@ -147,8 +147,7 @@ def tool(
     """
     if isinstance(function, Tool):
         return function
-    if not callable(function):
-        raise MisuseError(f"a tool is made of a function; {function!r} is none")
+    refuse_unless(callable(function), "a tool is made of a function", function)
     return Tool(function, name=name, description=description, timeout=timeout)
 
 

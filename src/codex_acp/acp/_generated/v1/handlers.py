@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     Params = TypeVar("Params")
     Result = TypeVar("Result")
 
-    Answers: TypeAlias = Callable[[Params], Awaitable[Result]] | None
+    Answers: TypeAlias = Callable[[Params], Awaitable[Result] | Result] | None
     Hears: TypeAlias = Callable[[Params], None] | None
 
     AgentRequestHandlers = TypedDict(
