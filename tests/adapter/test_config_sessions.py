@@ -87,7 +87,7 @@ async def test_what_comes_late_for_a_session_that_was_closed_is_told_to_nobody()
     async with ConfigBench(*LISTS[:2], late, hurried=True) as bench:
         directory = bench.config.ask_lists(bench.codex, "/w")
         await bench.open(directory=directory)
-        bench.config.closed(THREAD)
+        bench.config.forget(THREAD)
         with anyio.fail_after(60):
             profile: JsonValue = {"id": "mine", "description": None, "allowed": True}
             await bench.answer("permissionProfile/list", {"data": [profile]})
@@ -149,7 +149,7 @@ async def test_a_service_tier_which_codex_does_not_restore_is_set_again_by_a_loa
     async with ConfigBench(*LISTS, *taken(serviceTier="flex"), *LISTS[2:], *again) as bench:
         await bench.open()
         await bench.set("service_tier", "flex")
-        bench.config.closed(THREAD)
+        bench.config.forget(THREAD)
         answer = await bench.open(how="load")
 
         assert by_id(answer["configOptions"])["service_tier"]["currentValue"] == "flex"
@@ -191,7 +191,7 @@ async def test_after_a_loss_of_codex_the_session_is_as_before_and_the_client_hea
                 activePermissionProfile={"id": ":danger-full-access"},
             )
             with anyio.fail_after(60):
-                await bench.config.moved(THREAD, codex, resumed)
+                await bench.config.move(THREAD, codex, resumed)
             asked = [
                 message["params"]
                 for message in server.player.received
@@ -212,6 +212,6 @@ async def test_7_2_a_session_that_may_do_more_than_was_chosen_is_not_gone_on_wit
             wider = started(approvalPolicy="never", sandbox=FULL)
             for _ in range(2):  # what was chosen is not forgotten
                 with anyio.fail_after(60), pytest.raises(RpcError, match="its mode again"):
-                    await bench.config.moved(THREAD, codex, wider)
+                    await bench.config.move(THREAD, codex, wider)
             assert len(server.player.received) > 2
             assert bench.config.options(THREAD) == chosen

@@ -83,7 +83,7 @@ async def test_nothing_is_told_of_a_choice_in_a_session_that_was_closed_meanwhil
             else:
                 tasks.start_soon(bench.set_mode, "full-access")
             await bench.server.wait_for_message("thread/settings/update")
-            bench.config.closed(THREAD)
+            bench.config.forget(THREAD)
             await bench.answer("thread/settings/update", {})
             bench.server.play(settings_updated(**FULL_ACCESS))
         assert bench.updates == []
@@ -236,7 +236,7 @@ async def test_what_is_not_offered_is_refused_before_codex_hears_of_it(
 async def test_an_unknown_session_is_refused() -> None:
     async with ConfigBench(*LISTS) as bench:
         await bench.open()
-        bench.config.closed(THREAD)
+        bench.config.forget(THREAD)
         for refused in (bench.set("model", "gpt-6-sol"), bench.set_mode("ask")):
             with pytest.raises(RpcError) as caught:
                 await refused

@@ -8,7 +8,7 @@ import pytest
 
 from codex_acp.acp._generated.v1.methods import MODELS as MODELS_OF_V1
 from codex_acp.acp._generated.v2.methods import MODELS as MODELS_OF_V2
-from codex_acp.adapter.asks import ConnectionAsks
+from codex_acp.adapter.questioner import ConnectionQuestioner
 
 SCHEMA = {"type": "object", "properties": {}}
 FORM = {"mode": "form", "sessionId": "s", "message": "Which?", "requestedSchema": SCHEMA}
@@ -28,12 +28,12 @@ class Side:
 @pytest.mark.parametrize("action", ["_later", "accepted"])
 async def test_2_5_it_is_passed_on_in_v1_and_a_cancel_in_v2(action: str) -> None:
     said = {"action": action, "content": {"p": 1}}
-    v1, v2 = (ConnectionAsks(cast("Any", Side(said)), version) for version in (1, 2))
+    v1, v2 = (ConnectionQuestioner(cast("Any", Side(said)), version) for version in (1, 2))
     assert await v1.elicitation_create(FORM) == said
     assert await v2.elicitation_create(FORM) == {"action": "cancel"}
 
 
 async def test_an_answer_is_read_alike_in_both() -> None:
     said = {"action": "accept", "content": {"p": 1}}
-    v1, v2 = (ConnectionAsks(cast("Any", Side(said)), version) for version in (1, 2))
+    v1, v2 = (ConnectionQuestioner(cast("Any", Side(said)), version) for version in (1, 2))
     assert await v1.elicitation_create(FORM) == await v2.elicitation_create(FORM) == said

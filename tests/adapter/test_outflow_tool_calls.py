@@ -159,6 +159,6 @@ async def test_a_replay_waits_for_a_client_that_lags() -> None:
     client.writing_paused = True
     client.outflow.send("s", output("1"))
     client.writing_paused = False
-    await client.outflow.drained()
+    await client.outflow.wait_drained()
 
     assert taken(client) == [model(output("1"))]

@@ -82,7 +82,7 @@ async def test_4_3_an_option_that_waits_behind_another_ends_with_its_session() -
                 fails, bench.set("reasoning_effort", "high"), "there is no open session"
             )
             await anyio.lowlevel.checkpoint()
-            bench.config.closed(THREAD)
+            bench.config.forget(THREAD)
         assert len(bench.asked("thread/settings/update")) == 1
 
 

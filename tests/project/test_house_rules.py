@@ -27,6 +27,9 @@ SOURCES = [p for p in HANDWRITTEN if p.is_relative_to(ROOT / "src")]
 SUB_AGENT = re.compile(r"/root/(counter|helper)\b")
 """Codex names the agents of a thread like files below the first one."""
 
+PUBLIC_PARTICIPLES = {f"src/codex_acp/runtime/agent_session.py:{n}" for n in ("ended", "reported")}
+"""Names of `ConfigOptions`, which is public."""
+
 MAX_FUNCTION_LINES = 60
 """The aim is fifty; ten more for a docstring with its sources."""
 
@@ -80,6 +83,32 @@ def test_a_docstring_begins_with_a_verb_or_a_noun_and_not_with_a_clause() -> Non
         and isinstance(node.value, ast.Constant)
         and isinstance(node.value.value, str)
         and re.match(r"\s*(What|Who|Whose|See)\b", node.value.value)
+    ]
+    assert offenders == []
+
+
+def test_a_callback_with_two_texts_or_numbers_has_an_alias_that_says_which_is_which() -> None:
+    callable_ = re.compile(r"Callable\[\[[^]]*\b(str|int)\b[^]]*, \1\b")
+    offenders = [
+        f"{name}:{node.lineno}: {node.name}({argument.arg}: {annotation})"
+        for name, node in _nodes()
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        for argument in (*node.args.args, *node.args.kwonlyargs)
+        if argument.annotation is not None
+        and callable_.search(annotation := ast.unparse(argument.annotation))
+    ]
+    assert offenders == []
+
+
+def test_a_method_that_acts_is_not_named_by_a_participle_alone() -> None:
+    """``closed()`` reads as a question; ``note_closed()`` or ``on_closed()`` does not."""
+    offenders = [
+        f"{name}:{node.lineno}: {node.name}"
+        for name, node in _nodes()
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and re.fullmatch(r"[a-z]+[^e]ed|lost|gone|sent", node.name)
+        and isinstance(node.returns, ast.Constant)
+        and f"{name}:{node.name}" not in PUBLIC_PARTICIPLES
     ]
     assert offenders == []
 

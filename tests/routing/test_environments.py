@@ -9,7 +9,7 @@ import pytest
 
 from codex_acp.codex import ApprovalQuestion, allow_commands, allow_edits
 from codex_acp.codex._generated.server_requests import ServerRequest
-from codex_acp.codex.approvals.actions import looks_elsewhere, place_of, refreshed
+from codex_acp.codex.approvals.actions import place_of, refreshed, unseen_looks
 from codex_acp.codex.approvals.classify import ApprovalRequest, classify
 from codex_acp.codex.approvals.grants import (
     NotGranted,
@@ -67,7 +67,7 @@ def routed(asked: ServerRequest, items: Items) -> Approval:
     """The route as the adapter makes it."""
     approval = classify(asked, items)
     assert isinstance(approval, ApprovalRequest)
-    return approval_route(asked, items, looks=looks_elsewhere(approval))
+    return approval_route(asked, items, looks=unseen_looks(approval))
 
 
 def question(asked: ServerRequest, items: Items) -> ApprovalQuestion:

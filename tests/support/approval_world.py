@@ -16,7 +16,7 @@ from codex_acp.acp.agent_side import AgentSide
 from codex_acp.acp.capabilities import ClientFeatures
 from codex_acp.acp.side import acp_connection
 from codex_acp.acp.types import InitializeRequest, InitializeResponse
-from codex_acp.adapter.asks import ConnectionAsks
+from codex_acp.adapter.questioner import ConnectionQuestioner
 from codex_acp.adapter.server.request_intake import RequestIntake
 from codex_acp.adapter.server_requests import ServerRequestRunner
 from codex_acp.codex.connection.app_server_connection import AppServerConnection
@@ -151,7 +151,7 @@ class World:
             self._codex_client,
             lambda items: ServerRequestRunner(
                 self._codex_client,
-                lambda _: ConnectionAsks(self._side, 1),
+                lambda _: ConnectionQuestioner(self._side, 1),
                 1,
                 items,
                 lambda _: RoutingContext(

@@ -248,7 +248,7 @@ class CodexAgent:
 
     def _note_opened(self, opened: OpeningResult) -> Json:
         """Note that a session is open; schedule the steps after the answer; return the answer."""
-        self.sessions.transcript.opened(opened.session_id, opened.how)
+        self.sessions.transcript.record_opened(opened.session_id, opened.how)
         loop = asyncio.get_running_loop()
         loop.call_later(LOAD_AFTER_SECONDS, self.spawn, self._listen_for_peers)
         after_answer = partial(self._after_answer, opened)

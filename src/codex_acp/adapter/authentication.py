@@ -230,7 +230,7 @@ class Logins:
             "url": url,
             "message": message,
         }
-        refusal = await open_until(self._client.asks, request, outcome)
+        refusal = await open_until(self._client.questioner, request, outcome)
         if refusal is not None:
             raise _failed(refusal)
 
@@ -257,7 +257,7 @@ class Logins:
         if self._sent_status is not None and now != self._sent_status:
             self._sent_status = now
             if not self._client.gone:
-                self._client.asks.auth_status(now.wire())
+                self._client.questioner.auth_status(now.wire())
 
     def _on_change(self) -> None:
         """Send the client the new state, after a login or logout here or in another process."""

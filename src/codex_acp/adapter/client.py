@@ -11,8 +11,8 @@ from codex_acp.mapping.events import Notice
 
 if TYPE_CHECKING:
     from codex_acp.acp.either_agent_side import EitherAgentSide
-    from codex_acp.adapter.asks import ConnectionAsks
     from codex_acp.adapter.outflow import Outflow
+    from codex_acp.adapter.questioner import ConnectionQuestioner
     from codex_acp.adapter.side_tasks import Spawn
     from codex_acp.jsonrpc.message import JsonValue
     from codex_acp.mapping.events import SessionEvent
@@ -41,11 +41,11 @@ class Client:
         self._version = version
 
     @cached_property
-    def asks(self) -> ConnectionAsks:
+    def questioner(self) -> ConnectionQuestioner:
         """Return the object that asks the person; loads its modules."""
-        from codex_acp.adapter.asks import ConnectionAsks
+        from codex_acp.adapter.questioner import ConnectionQuestioner
 
-        return ConnectionAsks(self.side, self._version)
+        return ConnectionQuestioner(self.side, self._version)
 
     @cached_property
     def outflow(self) -> Outflow:

@@ -396,7 +396,7 @@ class Config:
         because Codex would trust the directory. ``first_mode`` is a mode to set now. Waits a little
         for the lists; a list that arrives later follows as an update."""
         earlier = self._sessions.get(session_id)
-        self.closed(session_id)  # a session that is opened again keeps its choices
+        self.forget(session_id)  # a session that is opened again keeps its choices
         kept_choices = self._kept_choices.pop(session_id, None)
         catalogues = self._catalogues_of(codex)
         session = self._sessions[session_id] = ConfigSession(
@@ -413,7 +413,7 @@ class Config:
         await _wait(seconds, catalogues.done, directory.done)
         return session
 
-    async def moved(self, session_id: str, codex: AppServerConnection, result: JsonValue) -> None:
+    async def move(self, session_id: str, codex: AppServerConnection, result: JsonValue) -> None:
         """Move an open session whose thread was resumed (``result``) on another connection. Raises
         RpcError if the rights changed with the move, and Codex refuses to change them back."""
         session = self._sessions.get(session_id)
@@ -432,7 +432,7 @@ class Config:
                 logger.warning("session %s: settings are not as before: %s", session.id, error)
         self._send_changes(session)
 
-    def closed(self, session_id: str) -> None:
+    def forget(self, session_id: str) -> None:
         """Forget a session that was closed, except its choices. Idempotent."""
         session = self._sessions.pop(session_id, None)
         if session is not None:

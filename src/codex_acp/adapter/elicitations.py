@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import anyio
 
@@ -19,13 +19,16 @@ from codex_acp.routing.elicitations import cancelled, create_request, declined, 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from codex_acp.adapter.session_client import Asks
+    from codex_acp.adapter.session_client import Questioner
     from codex_acp.routing.elicitations import ElicitationReply
     from codex_acp.routing.ledger import Key
     from codex_acp.routing.route import Elicitation
     from codex_acp.transcript.events import ElicitationSettler
     from codex_acp.transcript.log import Transcript
     from codex_acp.wire.model import WireModel
+
+    Say: TypeAlias = Callable[[str, str], None]
+    """Gets a session's id and a notice; sends the notice to the session's client."""
 
 
 @dataclass(slots=True)
@@ -34,7 +37,7 @@ class _OpenElicitation:
 
     routed: Elicitation
     scope: anyio.CancelScope
-    asks: Asks
+    questioner: Questioner
     acp_id: int | None
     """Id of the request to the client; if several clients were asked, of the newest request."""
     settled_by: ElicitationSettler = "client"
@@ -46,22 +49,22 @@ class _OpenElicitation:
     def withdraw(self, by: ElicitationSettler) -> None:
         """Withdraw the question, because ``by`` has settled it."""
         self.settled_by = by
-        self.asks.withdraw(self.acp_id)
+        self.questioner.withdraw(self.acp_id)
         self.scope.cancel()
 
 
 class ElicitationRunner:
-    """The elicitations of one app-server connection. ``asks_of`` returns the `Asks` of a session;
-    ``say`` sends a notice to a session's client."""
+    """The elicitations of one app-server connection. ``questioner_of`` returns the `Questioner` of
+    a session."""
 
     def __init__(
         self,
-        asks_of: Callable[[str], Asks],
+        questioner_of: Callable[[str], Questioner],
         generation: int,
-        say: Callable[[str, str], None],
+        say: Say,
         transcript: Transcript,
     ) -> None:
-        self._asks_of = asks_of
+        self._questioner_of = questioner_of
         self._generation = generation
         self._say = say
         self._transcript = transcript
@@ -74,9 +77,9 @@ class ElicitationRunner:
             return None
         self._count += 1
         elicitation_id = f"e{self._generation}-{self._count}"
-        asks = self._asks_of(routed.session_id)
-        acp_id = asks.next_request_id
-        elicitation = _OpenElicitation(routed, anyio.CancelScope(), asks, acp_id)
+        questioner = self._questioner_of(routed.session_id)
+        acp_id = questioner.next_request_id
+        elicitation = _OpenElicitation(routed, anyio.CancelScope(), questioner, acp_id)
         self._open[key] = elicitation
         self._transcript.record(records.elicitation_requested(routed, self._generation, acp_id))
         reply = cancelled(routed.form_or_url)
@@ -113,7 +116,7 @@ class ElicitationRunner:
         sub_agent = routed.thread_id if routed.thread_id != routed.session_id else None
         request = create_request(routed.form_or_url, routed.session_id, elicitation_id, sub_agent)
         try:
-            response = await elicitation.asks.elicitation_create(
+            response = await elicitation.questioner.elicitation_create(
                 request, elicitation.set_request_id
             )
         except CodexAcpError as error:

@@ -28,7 +28,7 @@ from codex_acp.transport.shielding import shielded
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from codex_acp.adapter.session_client import Asks
+    from codex_acp.adapter.session_client import Questioner
     from codex_acp.adapter.sessions.sessions import Sessions
     from codex_acp.adapter.side_tasks import Spawn
     from codex_acp.codex.connection.app_server_connection import AppServerConnection
@@ -117,8 +117,8 @@ class McpLogins(NotificationSink):
                 "message": why,
             }
             with anyio.move_on_after(LOGIN_SECONDS):
-                asks = self._sessions.client_of(session_id).asks
-                return await open_until(asks, request, outcome) or outcome.result()
+                questioner = self._sessions.client_of(session_id).questioner
+                return await open_until(questioner, request, outcome) or outcome.result()
             return "nobody logged in in time"
 
 
@@ -160,7 +160,7 @@ class LoginOutcomes(NotificationSink):
 
 
 async def open_until(
-    asks: Asks, request: dict[str, Any], outcome: asyncio.Future[str | None]
+    questioner: Questioner, request: dict[str, Any], outcome: asyncio.Future[str | None]
 ) -> str | None:
     """Ask the person to open a login page, and wait for the login's ``outcome``; return why the
     page was not opened, or None if the login has ended.
@@ -173,7 +173,7 @@ async def open_until(
         async def ask() -> None:
             nonlocal refusal
             try:
-                response = await asks.elicitation_create(request)
+                response = await questioner.elicitation_create(request)
             except CodexAcpError as error:
                 refusal = f"the client could not show the page: {error}"
             else:
@@ -186,6 +186,6 @@ async def open_until(
         await shielded(outcome)
         tasks.cancel_scope.cancel()
     if outcome.done():
-        asks.elicitation_complete(request["elicitationId"])
+        questioner.elicitation_complete(request["elicitationId"])
         return None
     return refusal

@@ -77,8 +77,8 @@ class _WaitingEvent:
 
 
 class Outflow:
-    """Implements `Outgoing`: the queue of all sessions' events to one client. ``spawn`` runs the
-    task that waits for a slow client; ``render`` renders an event."""
+    """Implements `SessionOutflow` for all sessions of one client. ``spawn`` runs the task that
+    waits for a slow client; ``render`` renders an event."""
 
     def __init__(self, side: EitherAgentSide, spawn: Spawn, render: Render) -> None:
         self._side = side
@@ -167,7 +167,7 @@ class Outflow:
         """Write all waiting events, however slow the client is, because an answer follows them."""
         self._write_waiting(len(self._waiting))
 
-    async def drained(self) -> None:
+    async def wait_drained(self) -> None:
         """Wait until a client that lags has read most of what was sent. Raises TransportError."""
         while self._waiting or self._outbox.paused:
             await self._side.drain()

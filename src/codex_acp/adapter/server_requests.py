@@ -2,8 +2,8 @@
 
 `routing` decides what a request is, the ledger what an answer may do. This module owns the order:
 show the tool call, ask the person, and settle the request by what comes first: the answer, a
-cancel, the turn's end, Codex's ``serverRequest/resolved`` or the loss of Codex. Has the open
-permission requests; `ElicitationRunner` has the open elicitations.
+cancel, the turn's end, Codex's ``serverRequest/resolved`` or the loss of Codex. This module has the
+open permission requests; `ElicitationRunner` has the open elicitations.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from codex_acp.codex.approvals.actions import (
     SHARED_ID,
     changes_of,
     ends_when_allowed,
-    looks_elsewhere,
     named_paths,
     refreshed,
+    unseen_looks,
 )
 from codex_acp.codex.approvals.classify import ApprovalRequest, classify
 from codex_acp.errors import CodexAcpError, RpcError
@@ -48,11 +48,12 @@ from codex_acp.routing.table import form_of_questions, route
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from codex_acp.adapter.session_client import Asks
+    from codex_acp.adapter.prompts.turn_calls import Interrupt
+    from codex_acp.adapter.session_client import Questioner
     from codex_acp.adapter.sessions.session import Session
     from codex_acp.codex._generated.notifications import ServerNotification
     from codex_acp.codex._generated.server_requests import ServerRequest
-    from codex_acp.codex.approvals.running_items import Items
+    from codex_acp.codex.approvals.running_items import Items, Reach
     from codex_acp.codex.connection.app_server_connection import AppServerConnection
     from codex_acp.codex.connection.server_requests import RefusedRequest
     from codex_acp.jsonrpc.message import RequestId
@@ -70,12 +71,12 @@ _REASON_LIMIT: Final = 2_000
 
 _TURN_USED_SESSION: Final = "its model reached for another session, with rights not its own"
 _TURN_GOT_MESSAGE: Final = "it got a message of another session's model"
-"""Why a turn is interrupted: a part of the notice in the session of the turn."""
+"""Why a turn is interrupted, as the notice in the session of the turn goes on."""
 
 _SESSION_WAS_USED: Final = (
     "The model of another session has reached for this one; that one was interrupted."
 )
-"""Notice in the session for which the model of another session has reached."""
+"""Notice in the session that the model of another session has used."""
 
 MOST_ASYNC_QUESTIONS: Final = 16
 """Open async questions of one thread: a model that does not wait could ask any number."""
@@ -93,7 +94,7 @@ class _OpenPermission:
     """A permission request that the client has not answered."""
 
     scope: anyio.CancelScope
-    asks: Asks
+    questioner: Questioner
     settlement: Settlement | None = None
     """Set if the request was settled before the client's answer came."""
 
@@ -101,23 +102,23 @@ class _OpenPermission:
 class ServerRequestRunner:
     """Answers the requests of ``codex``, an app-server connection; ``generation`` is its number.
 
-    ``items`` has the running items of the connection. ``asks_of`` returns the `Asks` of a session,
-    ``context_of`` the routing context of a thread, ``find_session`` the open session with an id.
-    ``interrupt`` starts to interrupt a turn, by the ids of its thread and of the turn."""
+    ``items`` has the running items of the connection. ``questioner_of`` returns the `Questioner` of
+    a session, ``context_of`` the routing context of a thread, ``find_session`` the open session
+    with an id."""
 
     def __init__(
         self,
         codex: AppServerConnection,
-        asks_of: Callable[[str], Asks],
+        questioner_of: Callable[[str], Questioner],
         generation: int,
         items: Items,
         context_of: Callable[[str | None], RoutingContext],
         find_session: Callable[[str], Session | None],
         transcript: Transcript,
-        interrupt: Callable[[str, str], None],
+        interrupt: Interrupt,
     ) -> None:
         self._codex = codex
-        self._asks_of = asks_of
+        self._questioner_of = questioner_of
         self._interrupt = interrupt
         self._generation = generation
         self._items = items
@@ -126,15 +127,15 @@ class ServerRequestRunner:
         self._transcript = transcript
         self._ledger = Ledger()
         self._open_permissions: dict[Key, _OpenPermission] = {}
-        self._elicitations = ElicitationRunner(asks_of, generation, self._say, transcript)
+        self._elicitations = ElicitationRunner(questioner_of, generation, self._say, transcript)
         self._waiting: dict[ExitStack, Approval | Elicitation] = {}
         """Context in which a session shows that it waits → the open question."""
         self._calls_to_end: dict[tuple[str, str], list[Approval]] = {}
-        """Thread and item → accepted approvals with a tool call of their own, which ends with the
-        item."""
+        """Thread and item → accepted approvals whose tool call is not the item's own. This call
+        ends when the item ends."""
         self._asking_threads: list[str] = []
         """The thread of each open async question."""
-        self._spawn = guarded(SideTasks().start)
+        self._spawn = guarded(SideTasks().start)  # for async questions
 
     async def wait_shown(self, session_id: str) -> None:
         """Wait until all earlier messages about the session were shown (contract 4.1)."""
@@ -151,11 +152,11 @@ class ServerRequestRunner:
         return await self._look_at(approval, session_id)
 
     async def _look_at(self, approval: ApprovalRequest, session_id: str) -> Looks:
-        session, elsewhere = self._find_session(session_id), looks_elsewhere(approval)
-        if session is None or elsewhere:
-            return elsewhere
-        reads_text = wanted_of_changes(changes_of(approval))
-        wanted = {path: reads_text.get(path, False) for path in named_paths(approval)}
+        session, unseen = self._find_session(session_id), unseen_looks(approval)
+        if session is None or unseen:
+            return unseen
+        wants_text = wanted_of_changes(changes_of(approval))
+        wanted = {path: wants_text.get(path, False) for path in named_paths(approval)}
         return await session.thread.look(wanted) if wanted else {}
 
     async def handle(self, request: ServerRequest, looks: Looks | None = None) -> WireModel:
@@ -171,9 +172,9 @@ class ServerRequestRunner:
             case Elicitation():
                 with self._shown_waiting(routed):
                     reply = await self._elicitations.ask(self._key(routed.request.id), routed)
-                return self._refused(request, _ID_IN_USE) if reply is None else reply
+                return self._refuse(request, _ID_IN_USE) if reply is None else reply
             case Decline():
-                failed = self._ledger.note_declined(request)  # approvals with its id fail
+                failed = self._ledger.note_declined(request)  # open approvals with its id
                 if failed is not None:
                     await self._fail_closed_before_reply(failed)
                 return self._decline(routed)
@@ -229,13 +230,13 @@ class ServerRequestRunner:
 
     # A model that uses other sessions (contract 3.9c).
 
-    def reached_elsewhere(self, thread_id: str, others: tuple[str, ...]) -> None:
-        """Send notices about an interrupted turn: its model reached for ``others``, which are
-        sessions; or, if ``others`` is empty, another session's model sent it a message."""
-        why = f"{_TURN_USED_SESSION} ({', '.join(others)})" if others else _TURN_GOT_MESSAGE
-        logger.warning("a turn of %s is interrupted: %s", thread_id, why)
-        self._say_in(thread_id, f"The turn is interrupted: {why}.")
-        for other in others:
+    def note_reach(self, reach: Reach) -> None:
+        """Send notices about a turn that is interrupted, to all sessions concerned."""
+        used = ", ".join(reach.others)
+        why = f"{_TURN_USED_SESSION} ({used})" if used else _TURN_GOT_MESSAGE
+        logger.warning("a turn of %s is interrupted: %s", reach.thread_id, why)
+        self._say_in(reach.thread_id, f"The turn is interrupted: {why}.")
+        for other in reach.others:
             self._say_in(other, _SESSION_WAS_USED)
 
     # Events that settle open requests.
@@ -252,7 +253,7 @@ class ServerRequestRunner:
         self._carry_out(self._ledger.turn_cancelled(threads))
         self._elicitations.withdraw_all("turn_cancelled", lambda e: e.thread_id in threads)
 
-    def reported(self, event: ServerNotification) -> None:
+    def note_notification(self, event: ServerNotification) -> None:
         """Apply a notification; interrupt a turn that runs another action than the allowed one."""
         failed = self._ledger.reported(event)
         if failed is not None:
@@ -272,7 +273,7 @@ class ServerRequestRunner:
         turn = thread_id, turn_id
         self._elicitations.withdraw_all("turn_ended", lambda e: (e.thread_id, e.turn_id) == turn)
 
-    def resolved(self, request_id: RequestId) -> None:
+    def settle_resolved(self, request_id: RequestId) -> None:
         """Settle a request that Codex has settled itself (``serverRequest/resolved``)."""
         key = self._key(request_id)
         settlement = self._ledger.resolved(key)
@@ -286,36 +287,36 @@ class ServerRequestRunner:
         self._carry_out(self._ledger.codex_lost(self._generation))
         self._elicitations.withdraw_all("disconnected")
 
-    def refused(self, refused: RefusedRequest) -> None:
+    def note_refused(self, request: RefusedRequest) -> None:
         """Report and record a request that was refused without a route (contract 1.6). Withdraw an
         open question with the request's id: Codex has used the id twice (contract 3.7)."""
-        key = self._key(refused.id)
-        settlement = self._ledger.abandoned(key, refused.reason, by="superseded")
+        key = self._key(request.id)
+        settlement = self._ledger.abandoned(key, request.reason, by="superseded")
         if settlement is not None:
             self._carry_out([settlement])
             routed = settlement.entry.route
             self._show_outcome(routed, accepted=False)
-            self._say(routed.session_id, f"Not approved: {refused.reason}")
+            self._say(routed.session_id, f"Not approved: {request.reason}")
         elif (withdrawn := self._elicitations.withdraw(key, "superseded")) is not None:
-            self._say(withdrawn.session_id, f"Withdrawn: {refused.reason}")
+            self._say(withdrawn.session_id, f"Withdrawn: {request.reason}")
         else:
-            thread_id = records.thread_named(refused.params)
+            thread_id = records.thread_named(request.params)
             context = self._context_of(thread_id)
             root = None if thread_id is None else self._items.root_of(thread_id)
             session_id = root if root in context.sessions else None
-            event = records.request_refused(*refused, session_id, self._generation)
+            event = records.request_refused(*request, session_id, self._generation)
             self._transcript.record(event)
             if session_id is not None:
-                self._say(session_id, f"Declined without asking: {visible(refused.reason)}")
+                self._say(session_id, f"Declined without asking: {visible(request.reason)}")
 
     # Approvals.
 
     async def _approve(self, routed: Approval) -> WireModel:
         key = self._key(routed.approval.request.id)
-        acp_id = self._asks_of(routed.session_id).next_request_id
+        acp_id = self._questioner_of(routed.session_id).next_request_id
         entry = self._ledger.open(key, routed, acp_id)
         if entry is None:
-            return self._refused(routed.approval.request, _ID_IN_USE)
+            return self._refuse(routed.approval.request, _ID_IN_USE)
         if isinstance(entry, FailedClosed):
             await self._fail_closed_before_reply(entry)
             return self._decline(Decline(routed.approval.request, SHARED_ID, routed.session_id))
@@ -345,9 +346,9 @@ class ServerRequestRunner:
         self._carry_out(failed.settled)
 
     async def _fail_closed_before_reply(self, failed: FailedClosed) -> None:
-        """Call `_fail_closed`, and let its interrupts be written before the caller's reply."""
+        """Call `_fail_closed`; its interrupts are written before the caller's reply."""
         self._fail_closed(failed)
-        await anyio.lowlevel.checkpoint()
+        await anyio.lowlevel.checkpoint()  # the tasks of the interrupts run now
 
     def _show_outcome(self, routed: Approval, *, accepted: bool) -> None:
         """Show an approval's outcome; remember a tool call that is not the item's own."""
@@ -367,20 +368,22 @@ class ServerRequestRunner:
     async def _ask(self, entry: LedgerEntry) -> Settlement:
         """Send the permission request; return the settlement of its entry, whatever settled it."""
         routed = entry.route
-        permission = _OpenPermission(anyio.CancelScope(), self._asks_of(routed.session_id))
+        permission = _OpenPermission(anyio.CancelScope(), self._questioner_of(routed.session_id))
         self._open_permissions[entry.key] = permission
         answer: Answer = Failed("the question was withdrawn")
         looks: Looks = {}
         try:
             with permission.scope:
-                answer = await self._answer(entry, permission.asks)
+                answer = await self._answer(entry, permission.questioner)
                 if entry.is_granted_by(answer):  # since the question, a path may lead elsewhere
                     looks = await self._look_at(routed.approval, routed.session_id)
-            if permission.settlement is not None:
+            if permission.settlement is not None:  # something other than the answer was first
                 return permission.settlement
-            now = refreshed(routed.approval, self._items)
-            runs = self._items.is_running(routed.thread_id, routed.turn_id)
-            settlement = self._ledger.answered(entry.key, entry.token, answer, now, runs, looks)
+            action_now = refreshed(routed.approval, self._items)
+            running = self._items.is_running(routed.thread_id, routed.turn_id)
+            settlement = self._ledger.answered(
+                entry.key, entry.token, answer, action_now, running, looks
+            )
             assert settlement is not None, "an open question has a pending entry"
             self._report(settlement)
             return settlement
@@ -393,7 +396,7 @@ class ServerRequestRunner:
         finally:
             del self._open_permissions[entry.key]
 
-    async def _answer(self, entry: LedgerEntry, asks: Asks) -> Answer:
+    async def _answer(self, entry: LedgerEntry, questioner: Questioner) -> Answer:
         approval = entry.route.approval
         question = PermissionQuestion(
             session_id=entry.route.session_id,
@@ -403,7 +406,7 @@ class ServerRequestRunner:
             command=command_of(approval, entry.route.looks),
         )
         try:
-            return await asks.request_permission(
+            return await questioner.request_permission(
                 question, partial(self._ledger.set_request_id, entry.key)
             )
         except CodexAcpError as error:
@@ -416,7 +419,7 @@ class ServerRequestRunner:
             permission = self._open_permissions.get(settlement.entry.key)
             if permission is not None:
                 permission.settlement = settlement
-                permission.asks.withdraw(settlement.entry.acp_request_id)
+                permission.questioner.withdraw(settlement.entry.acp_request_id)
                 permission.scope.cancel()
 
     def _report(self, settlement: Settlement) -> None:
@@ -451,7 +454,7 @@ class ServerRequestRunner:
         if routed.session_id is not None:
             reason = shortened(routed.reason, _REASON_LIMIT)
             self._say(routed.session_id, f"Declined without asking: {reason}")
-        return self._refused(routed.request, routed.reason)
+        return self._refuse(routed.request, routed.reason)
 
     # What the person sees.
 
@@ -459,7 +462,7 @@ class ServerRequestRunner:
         """Show the open questions of a session in the new `Session` that replaces its old one."""
         for context, routed in self._waiting.items():
             if routed.session_id == session_id:
-                context.close()
+                context.close()  # leaves the old `Session`; the stack can be used again
                 self._show_waiting(routed, context)
 
     @contextmanager
@@ -485,7 +488,7 @@ class ServerRequestRunner:
         if session is not None:
             session.say(text)
 
-    def _refused(self, request: ServerRequest, reason: str) -> WireModel:
+    def _refuse(self, request: ServerRequest, reason: str) -> WireModel:
         return _returned_or_raised(refusals.refusal(request.method, request.params, reason))
 
     def _key(self, request_id: RequestId) -> Key:

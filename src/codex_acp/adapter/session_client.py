@@ -1,13 +1,13 @@
-"""The client as a session sees it: capabilities, updates, questions to its person, and requests.
+"""The client as one session sees it: its capabilities, its updates, its answers, and its requests.
 
-On standard input and output there is one client, and its `Client` serves every session. Over the
-network clients come and go, and each session has a `NetworkSession` of its own. Importing this
-module loads no version of ACP.
+On standard input and output, one `client.Client` serves all sessions. Over the network clients come
+and go, and each session has a `network_session.NetworkSession` of its own. Importing this module
+loads no version of ACP.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from codex_acp.mapping.events import PermissionQuestion, SessionEvent
     from codex_acp.routing.ledger import OutcomeCancelled, Selected
 
-    # A request of either version of ACP. Code that gets it reads only fields of both versions.
+    # One request in both versions of ACP. Code that gets it reads only the fields in common.
     NewSession = v1.NewSessionRequest | v2.NewSessionRequest
     ForkSession = v1.ForkSessionRequest | v2.ForkSessionRequest
     ResumeSession = v1.LoadSessionRequest | v1.ResumeSessionRequest | v2.ResumeSessionRequest
@@ -29,9 +29,13 @@ if TYPE_CHECKING:
     Json = dict[str, JsonValue]
     """A result in plain JSON, from which each version of ACP makes its own model."""
 
+    OnRequestId: TypeAlias = Callable[[int | None], None]
+    """Called with the id of each request that is sent for a question; None: no client shows the
+    session. Over the network a question may be asked again, on another connection."""
 
-class Outgoing(Protocol):
-    """Sends the events of a session to its client, as `Outflow` does."""
+
+class SessionOutflow(Protocol):
+    """The queue of a session's events to its client."""
 
     @property
     def client_gone(self) -> bool:
@@ -46,27 +50,27 @@ class Outgoing(Protocol):
     def flush(self) -> None:
         """Write all waiting events, because an answer follows them."""
 
-    async def drained(self) -> None:
+    async def wait_drained(self) -> None:
         """Wait until a slow client has read most of what was sent. Raises TransportError."""
 
 
-class Asks(Protocol):
-    """Asks the person at the client. A method raises CodexAcpError if there is no answer, and calls
-    ``on_request_id`` with the id of each request that it sends for the question."""
+class Questioner(Protocol):
+    """Asks the person at the client. A method raises CodexAcpError if there is no answer."""
 
     @property
     def next_request_id(self) -> int | None:
-        """The id of the next request; None while no client is connected."""
+        """The id of the next request to the client, by which `withdraw` finds the question; None
+        while no client is connected."""
 
     async def request_permission(
-        self, question: PermissionQuestion, on_request_id: Callable[[int | None], None]
+        self, question: PermissionQuestion, on_request_id: OnRequestId
     ) -> Selected | OutcomeCancelled:
         """Ask whether one action may run, and return the outcome."""
 
     async def elicitation_create(
-        self, params: dict[str, Any], on_request_id: Callable[[int | None], None] | None = None
+        self, params: dict[str, Any], on_request_id: OnRequestId | None = None
     ) -> dict[str, Any]:
-        """Ask for input, and return the answer, which is the same in both versions of ACP."""
+        """Ask for input; return the answer as plain JSON, whose form no version of ACP changes."""
 
     def withdraw(self, request_id: RequestId | None) -> None:
         """Tell the client that its answer is no longer needed. Idempotent."""
@@ -83,9 +87,9 @@ class SessionClient(Protocol):
         """The client's capabilities."""
 
     @property
-    def outflow(self) -> Outgoing:
+    def outflow(self) -> SessionOutflow:
         """The queue of updates to the client."""
 
     @property
-    def asks(self) -> Asks:
+    def questioner(self) -> Questioner:
         """The sender of questions to the person."""

@@ -25,7 +25,7 @@ from codex_acp.mapping.sub_agents import SubAgentNotes, as_event_of_sub_agent
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from codex_acp.adapter.session_client import Outgoing
+    from codex_acp.adapter.session_client import SessionOutflow
     from codex_acp.codex._generated import models
     from codex_acp.codex.connection.app_server_connection import AppServerConnection
     from codex_acp.errors import TransportError
@@ -51,7 +51,7 @@ class ShownSubAgent(ThreadHost):
         self,
         agent: SubAgent,
         codex: AppServerConnection,
-        outflow: Outgoing,
+        outflow: SessionOutflow,
         state: SessionState,
         follow_named: FollowNamed,
         on_turn_end: Callable[[], None],

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import AbstractContextManager, nullcontext
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from codex_acp._json import text_at, value_at
 from codex_acp.adapter.sessions.shown_thread import item_of
@@ -21,12 +21,15 @@ from codex_acp.mapping.sub_agents import MAX_SHOWN, MORE_THAN_SHOWN, NAMING, age
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from codex_acp.adapter.session_client import Outgoing
+    from codex_acp.adapter.session_client import SessionOutflow
     from codex_acp.adapter.shown_sub_agents import NotedSubAgent, NotesOutlet, ShownSubAgent
     from codex_acp.codex.connection.app_server_connection import AppServerConnection
     from codex_acp.jsonrpc.message import JsonValue
     from codex_acp.mapping.events import SessionEvent
     from codex_acp.mapping.sub_agents import SubAgentNotes
+
+    OnSubAgent: TypeAlias = Callable[[str, str], None]
+    """Called with the thread of a new sub-agent that Codex names, and the thread above it."""
 
 
 class SubAgents:
@@ -34,21 +37,20 @@ class SubAgents:
 
     ``state`` is the mapping's state of the session. ``may_change_call`` returns whether a tool call
     of the session may be changed now. ``may_be_below`` returns whether a thread can be a sub-agent
-    of the session, because a model can name any thread. ``on_found`` is called with the thread of
-    each new sub-agent and the thread above it. ``take_held`` removes and returns the held
+    of the session, because a model can name any thread. ``take_held`` removes and returns the held
     notifications of a thread."""
 
     def __init__(
         self,
         session_id: str,
         codex: AppServerConnection,
-        outflow: Outgoing,
+        outflow: SessionOutflow,
         state: SessionState,
         *,
         say: Callable[[str], None],
         may_change_call: Callable[[], bool],
         may_be_below: Callable[[str], bool],
-        on_found: Callable[[str, str], None],
+        on_found: OnSubAgent,
         take_held: Callable[[str], list[tuple[str, JsonValue]]],
     ) -> None:
         self._session_id = session_id

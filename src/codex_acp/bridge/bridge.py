@@ -19,9 +19,9 @@ from codex_acp.codex.approvals.actions import (
     ALLOWED_IN_DOUBT,
     SHARED_ID,
     ends_when_allowed,
-    looks_elsewhere,
     named_paths,
     refreshed,
+    unseen_looks,
 )
 from codex_acp.codex.approvals.classify import ApprovalRequest, classify
 from codex_acp.codex.approvals.running_items import Items
@@ -431,7 +431,7 @@ class Bridge:
 
     def _look_at(self, approval: ApprovalRequest) -> Mapping[str, PathLook]:
         """Return where the paths of an approval lead."""
-        if elsewhere := looks_elsewhere(approval):
+        if elsewhere := unseen_looks(approval):
             return elsewhere
         paths = [*named_paths(approval)]
         looks = dict(self._look(paths)) if self._look is not None and paths else {}

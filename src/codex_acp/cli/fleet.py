@@ -114,7 +114,7 @@ class _Run:
                     loop.add_signal_handler(number, self._signalled, number, fleet_run)
                 with self._screen.showing(progress.table) if self._has_table else nullcontext():
                     async for outcome in outcomes:
-                        progress.ended(outcome)
+                        progress.count_ended(outcome)
                         if not outcome.earlier:  # an earlier run has printed it
                             self._print(outcome)
             finally:
@@ -337,7 +337,7 @@ class Progress:
                 why = f"{event['reason']}; again in {float(event['seconds']):.0f} s"
                 self._set_state(task_id, why)
 
-    def ended(self, outcome: Outcome) -> None:
+    def count_ended(self, outcome: Outcome) -> None:
         """Count a task that has ended."""
         self.rows.pop(outcome.id, None)
         self.earlier += outcome.earlier

@@ -344,14 +344,14 @@ class AgentRuntime:
             raise
         self._processes.add(process)
 
-        def ended(error: TransportError) -> None:
+        def note_end(error: TransportError) -> None:
             restarts.add(self._clock())
             self._last_end[spec.key] = error
             self._processes.discard(process)
 
-        process.on_ended = ended
+        process.on_ended = note_end
         if process.failure is not None:  # it ended before `on_ended` was set
-            ended(process.failure)
+            note_end(process.failure)
         return process
 
     @asynccontextmanager

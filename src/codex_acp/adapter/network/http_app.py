@@ -423,7 +423,7 @@ class HttpApp:
     ) -> None:
         loop, limits = asyncio.get_running_loop(), self._access.limits
 
-        def stalled() -> None:
+        def give_up() -> None:
             reason = f"it has left updates unread for {limits.stall_seconds:g} s"
             logger.warning("%s is disconnected: %s", exchange.socket.peer, reason)
             link.end(ConnectionClosed(reason))
@@ -431,7 +431,7 @@ class HttpApp:
             stream.abort_reader()
 
         while (events := await stream.next_bytes(limits.ping_seconds)) is not None:
-            stall = loop.call_later(limits.stall_seconds, stalled)
+            stall = loop.call_later(limits.stall_seconds, give_up)
             try:
                 await exchange.write(events)
             finally:

@@ -55,14 +55,16 @@ BATCH_BYTES: Final = 64 * 1024
 _Item: TypeAlias = "bytes | Callable[[], None]"
 """An event, or a function that is called when the events before it are sent."""
 
+_SizeChanged: TypeAlias = "Callable[[int, int], None]"
+"""Gets the change in bytes of all waiting events, and of those that have a reader."""
+
 
 class OutgoingStream:
     """The events for one session or for the connection, until the stream's one reader takes them.
 
-    The reader may come late, leave and come back. ``size_changed`` is called with the change in
-    bytes of the waiting events: of all, and of those that have a reader."""
+    The reader may come late, leave and come back."""
 
-    def __init__(self, size_changed: Callable[[int, int], None]) -> None:
+    def __init__(self, size_changed: _SizeChanged) -> None:
         self._size_changed = size_changed
         self._waiting: deque[_Item] = deque()
         self._size = 0

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from codex_acp.acp.capabilities import ClientFeatures
     from codex_acp.adapter.agent import CodexAgent
     from codex_acp.adapter.client import Client
-    from codex_acp.adapter.session_client import Asks
+    from codex_acp.adapter.session_client import OnRequestId, Questioner
     from codex_acp.adapter.sessions.session import Session
     from codex_acp.jsonrpc.message import RequestId
     from codex_acp.routing.ledger import OutcomeCancelled, Selected
@@ -195,8 +195,8 @@ class NetworkSession:
         self._ended = False
         self._client_changed = asyncio.Event()
         """Set, and replaced, when a client is attached or the session ends."""
-        self._sent_questions: dict[anyio.CancelScope, tuple[Asks, int | None]] = {}
-        """Scope of an open request to a client → the client's `Asks`, and the request's id."""
+        self._sent_questions: dict[anyio.CancelScope, tuple[Questioner, int | None]] = {}
+        """Scope of an open request to a client → the `Questioner` that sent it, and its id."""
         self._prompts: set[asyncio.Task[PromptResult]] = set()  # asyncio itself keeps no task
         self._journal = Journal()
         self._states: dict[type, events.SessionEvent] = {}
@@ -214,10 +214,10 @@ class NetworkSession:
         return self
 
     @property
-    def asks(self) -> NetworkSession:
+    def questioner(self) -> NetworkSession:
         return self
 
-    # Outgoing
+    # SessionOutflow
 
     @property
     def client_gone(self) -> bool:
@@ -255,44 +255,46 @@ class NetworkSession:
             if self._running_turn is None:
                 self._journal.clear()
 
-    async def drained(self) -> None:
+    async def wait_drained(self) -> None:
         if self.client is not None:
-            await self.client.outflow.drained()
+            await self.client.outflow.wait_drained()
 
-    # Asks
+    # Questioner
 
     @property
     def next_request_id(self) -> int | None:
-        return None if self.client is None else self.client.asks.next_request_id
+        return None if self.client is None else self.client.questioner.next_request_id
 
     async def request_permission(
-        self, question: events.PermissionQuestion, on_request_id: Callable[[int | None], None]
+        self, question: events.PermissionQuestion, on_request_id: OnRequestId
     ) -> Selected | OutcomeCancelled:
         """Ask for a permission, and ask again on each connection that takes the session over."""
         return await self._ask(
-            lambda asks: asks.request_permission(question, on_request_id), on_request_id
+            lambda questioner: questioner.request_permission(question, on_request_id), on_request_id
         )
 
     async def elicitation_create(
-        self, params: dict[str, Any], on_request_id: Callable[[int | None], None] | None = None
+        self, params: dict[str, Any], on_request_id: OnRequestId | None = None
     ) -> dict[str, Any]:
         """Ask for input. Raises ConnectionClosed if the client cannot show the question."""
         needs = "elicitation_url" if params["mode"] == "url" else "elicitation_form"
-        return await self._ask(lambda asks: asks.elicitation_create(params), on_request_id, needs)
+        return await self._ask(
+            lambda questioner: questioner.elicitation_create(params), on_request_id, needs
+        )
 
     def withdraw(self, request_id: RequestId | None) -> None:
-        for asks, sent_id in self._sent_questions.values():
+        for questioner, sent_id in self._sent_questions.values():
             if sent_id == request_id:
-                asks.withdraw(request_id)
+                questioner.withdraw(request_id)
 
     def elicitation_complete(self, elicitation_id: str) -> None:
         if self.client is not None:
-            self.client.asks.elicitation_complete(elicitation_id)
+            self.client.questioner.elicitation_complete(elicitation_id)
 
     async def _ask(
         self,
-        ask: Callable[[Asks], Awaitable[T]],
-        on_request_id: Callable[[int | None], None] | None,
+        ask: Callable[[Questioner], Awaitable[T]],
+        on_request_id: OnRequestId | None,
         feature: str | None = None,
     ) -> T:
         """Ask each client that shows the session, until one answers. ``feature`` names an attribute
@@ -310,12 +312,12 @@ class NetworkSession:
                     problem = "the client that shows the session now cannot show this question"
                     raise ConnectionClosed(problem)
                 with anyio.CancelScope() as scope:
-                    request_id = client.asks.next_request_id
-                    self._sent_questions[scope] = (client.asks, request_id)
+                    request_id = client.questioner.next_request_id
+                    self._sent_questions[scope] = (client.questioner, request_id)
                     if on_request_id is not None:
                         on_request_id(request_id)
                     try:
-                        return await ask(client.asks)
+                        return await ask(client.questioner)
                     except TransportError:
                         if not self.outlives_client or not client.gone:
                             raise

@@ -18,7 +18,7 @@ from codex_acp.mapping.messages import IMPLEMENT, plan_question
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from codex_acp.adapter.session_client import Asks
+    from codex_acp.adapter.session_client import Questioner
     from codex_acp.jsonrpc.message import JsonValue, RequestId
     from codex_acp.mapping.events import PermissionQuestion, ToolCallAnnounced
     from codex_acp.transcript.events import ApprovalSettler
@@ -34,7 +34,7 @@ class PlanMode(NamedTuple):
     """Has Codex load the thread: Codex may have been lost since the question."""
     leaving: Callable[[], dict[str, JsonValue]]
     """Returns the params with which a turn leaves plan mode, none if it is off."""
-    asks: Callable[[], Asks]
+    questioner: Callable[[], Questioner]
     record: Callable[[str, bool | None, ApprovalSettler], None]
     """Records the plan, whether it was approved (None: withdrawn), and who settled the question."""
 
@@ -47,7 +47,7 @@ class PlanQuestion:
         self.announced: ToolCallAnnounced
         self._question: PermissionQuestion
         self.announced, self._question = plan_question(session_id, item_id, text)
-        self._asks = mode.asks()
+        self._questioner = mode.questioner()
         self._record = partial(mode.record, text)
         self._settled_by: ApprovalSettler = "turn_cancelled"
         self._request_id: RequestId | None = None
@@ -56,9 +56,9 @@ class PlanQuestion:
         """Ask the person; return whether to carry the plan out, False without an answer."""
         from codex_acp.routing.ledger import Selected
 
-        self._set_request_id(self._asks.next_request_id)
+        self._set_request_id(self._questioner.next_request_id)
         try:
-            answer = await self._asks.request_permission(self._question, self._set_request_id)
+            answer = await self._questioner.request_permission(self._question, self._set_request_id)
         except CodexAcpError:
             self._settled_by = "disconnected"
             return False
@@ -71,5 +71,5 @@ class PlanQuestion:
     def settle(self, approved: bool | None) -> None:
         """Record the answer, or withdraw the question (None)."""
         if approved is None:
-            self._asks.withdraw(self._request_id)
+            self._questioner.withdraw(self._request_id)
         self._record(approved, self._settled_by)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from codex_acp._json import object_at
 from codex_acp.adapter.sessions.opening_errors import refused_call
@@ -29,11 +29,14 @@ from codex_acp.transcript.secrets import scrub
 from codex_acp.transport.child import ChildProcess
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Callable, Collection
 
     from codex_acp.codex.connection.app_server_connection import AppServerConnection
     from codex_acp.jsonrpc.message import JsonValue
     from codex_acp.wire.model import WireModel
+
+    Interrupt: TypeAlias = Callable[[str, str], None]
+    """Starts to interrupt a turn, by the ids of its thread and of the turn; does not wait."""
 
 logger = logging.getLogger(__name__)
 

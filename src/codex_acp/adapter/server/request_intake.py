@@ -23,6 +23,7 @@ from codex_acp.wire.model import UnknownVariant, WireModel
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from codex_acp.adapter.prompts.turn_calls import Interrupt
     from codex_acp.adapter.server_requests import ServerRequestRunner
     from codex_acp.codex._generated.notifications import ServerNotification
     from codex_acp.codex._generated.server_requests import ServerRequest
@@ -35,14 +36,13 @@ RESOLVED: Final = "serverRequest/resolved"
 
 
 class RequestIntake(NotificationSink):
-    """Passes the requests of ``codex`` to the runner that ``make_runner`` makes at the first one.
-    ``interrupt`` is called with the thread and the turn to interrupt, and does not wait."""
+    """Passes the requests of ``codex`` to a runner; ``make_runner`` makes it at the first one."""
 
     def __init__(
         self,
         codex: AppServerConnection,
         make_runner: Callable[[Items], ServerRequestRunner],
-        interrupt: Callable[[str, str], None],
+        interrupt: Interrupt,
     ) -> None:
         self.items: Items = Items(codex.opened_threads)
         self.mcp: McpStartups = McpStartups()
@@ -118,7 +118,7 @@ class RequestIntake(NotificationSink):
                 self.ready_runner().ask_async(event.params)
             if self.runner is None:
                 return
-            self.runner.reported(event)
+            self.runner.note_notification(event)
             if event.method == "item/completed":
                 item = event.params.item
                 if not isinstance(item, UnknownVariant):  # no request is about an unknown item
@@ -137,7 +137,7 @@ class RequestIntake(NotificationSink):
         reach = self._reach.apply(event)
         if reach is not None:
             self._interrupt(reach.thread_id, reach.turn_id)
-            self.ready_runner().reached_elsewhere(reach.thread_id, reach.others)
+            self.ready_runner().note_reach(reach)
 
     def _resolved(self, params: JsonValue) -> None:
         request_id = value_at(params, "requestId")
@@ -145,8 +145,8 @@ class RequestIntake(NotificationSink):
             return
         key = (type(request_id), request_id)
         if key in self._in_routing and self.runner is not None:
-            self.runner.resolved(request_id)
+            self.runner.settle_resolved(request_id)
         elif any((type(each.id), each.id) == key for each in self._codex.open_requests):
             self._settled_early.add(key)  # `handle` has still to give the request to the runner
         elif self.runner is not None:
-            self.runner.resolved(request_id)  # Codex has taken the answer
+            self.runner.settle_resolved(request_id)  # Codex has taken the answer

@@ -284,7 +284,7 @@ class SessionDriver:
         on_reply = partial(self._turn_start_replied, call, "turn/start")
         early.when_answered(partial(self._replied, call, on_reply))
 
-    def lost(self, error: TransportError | None) -> None:
+    def note_lost(self, error: TransportError | None) -> None:
         """Note that the connection to Codex ended, and with it every turn."""
         unread = frozenset(
             call
@@ -514,16 +514,16 @@ class SessionDriver:
         try:
             self._stop_waiting[call] = self._calls.codex.post(method, params, replied)
         except TransportError as error:
-            self.lost(error)
+            self.note_lost(error)
         except CodexAcpError as error:  # the call cannot be sent: a text is not Unicode
             replied(error)
 
     def _replied(self, call: int, on_reply: OnReply, reply: JsonValue | CodexAcpError) -> None:
-        """Pass the reply to ``on_reply``. If the connection ended, `lost` runs instead, after
+        """Pass the reply to ``on_reply``. If the connection ended, `note_lost` runs instead, after
         everything that was read is handled."""
         self._stop_waiting.pop(call, None)
         if isinstance(reply, TransportError):
-            asyncio.get_running_loop().call_soon(self.lost, reply)
+            asyncio.get_running_loop().call_soon(self.note_lost, reply)
         else:
             self._written_before.pop(call, None)
             on_reply(reply)

@@ -111,7 +111,7 @@ class GitConsent:
         client.outflow.send(session_id, call)
         client.outflow.flush()
         try:
-            answer = await client.asks.request_permission(question, lambda _: None)
+            answer = await client.questioner.request_permission(question, lambda _: None)
             agreed, by = isinstance(answer, Selected) and answer.option_id == RUN, "client"
         except CodexAcpError:  # the client cannot answer
             agreed, by = False, "disconnected"
@@ -119,7 +119,9 @@ class GitConsent:
             client.outflow.send(session_id, question_ended(call_id, agreed))
             client.outflow.flush()
             named = [f"{each.key or 'any key'} in {each.file}: {each.value}" for each in programs]
-            self._transcript.agreed(session_id, "git_programs", named, agreed=agreed, by=by)
+            self._transcript.record_agreement(
+                session_id, "git_programs", named, agreed=agreed, by=by
+            )
         return agreed
 
 

@@ -312,8 +312,8 @@ class SessionMethods:
         # Bounded, because a model can name any number of threads that do not exist.
         sub_agents = list(dict.fromkeys((*shown, *known)))[:MAX_SUB_AGENTS]
         self._sessions.close(session_id)
-        self._config.closed(session_id)
-        self._sessions.transcript.closed(session_id, why)
+        self._config.forget(session_id)
+        self._sessions.transcript.record_closed(session_id, why)
         return (None if codex.closed else codex), sub_agents
 
 

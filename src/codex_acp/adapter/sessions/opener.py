@@ -336,7 +336,7 @@ class SessionOpener:
                 await self._check_still_open(opened, codex, session_id)
                 self._sessions.move(session_id, held)
             try:
-                await self._config.moved(session_id, codex, result)
+                await self._config.move(session_id, codex, result)
             except RpcError:
                 opened.unloaded = True  # run no turn with more rights than the person chose
                 raise
@@ -364,7 +364,7 @@ class SessionOpener:
         """Close a session whose opening failed or was cancelled, and unload its thread."""
         opened = self._sessions.open_session(session_id)
         self._sessions.close(session_id)
-        self._config.closed(session_id)
+        self._config.forget(session_id)
         if opened is not None:
             await self.unload(opened.codex, session_id)
 

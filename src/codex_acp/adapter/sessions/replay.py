@@ -97,7 +97,7 @@ async def replay_history(
                 send(event)
 
     newest = text_at(result, "itemsBackwardsCursor")
-    missing = await read_history(codex, session_id, show, outflow.drained, newest)
+    missing = await read_history(codex, session_id, show, outflow.wait_drained, newest)
     await sub_agents.show(codex)
     if missing is not None:
         if has_turn is None and not await may_exist(codex, session_id):
@@ -217,7 +217,7 @@ class SubAgentHistories:
             for event in show_history_item(state, item, turn_running=False):
                 self._outflow.send(agent.thread_id, as_event_of_sub_agent(event, agent))
 
-        gap_notice = await read_history(codex, agent.thread_id, show, self._outflow.drained)
+        gap_notice = await read_history(codex, agent.thread_id, show, self._outflow.wait_drained)
         if gap_notice is not None:
             self._outflow.send(agent.thread_id, make_notice(gap_notice))
 
@@ -236,7 +236,7 @@ class SubAgentHistories:
             self._note_shown(agent, item)
             wrote = notes.add_item(agent, item, self._features) or wrote
 
-        gap_notice = await read_history(codex, agent.thread_id, show, self._outflow.drained)
+        gap_notice = await read_history(codex, agent.thread_id, show, self._outflow.wait_drained)
         if gap_notice is not None:
             notes.add_line(agent, gap_notice)
         if wrote or gap_notice is not None:

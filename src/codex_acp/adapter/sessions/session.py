@@ -52,9 +52,10 @@ if TYPE_CHECKING:
 
     from codex_acp.acp.capabilities import ClientFeatures
     from codex_acp.adapter.prompts.early_turn import EarlyTurn
-    from codex_acp.adapter.session_client import Outgoing
+    from codex_acp.adapter.session_client import SessionOutflow
     from codex_acp.adapter.side_tasks import Spawn
     from codex_acp.adapter.slash_commands import SessionCommands
+    from codex_acp.adapter.sub_agents import OnSubAgent
     from codex_acp.codex._generated.models import ErrorNotification, TokenUsageBreakdown, Turn
     from codex_acp.codex.connection.app_server_connection import AppServerConnection
     from codex_acp.mapping.content import Block
@@ -70,17 +71,16 @@ class Session:
     ``ensure_git_consent`` asks the person, before a turn, whether git may run the programs that
     git's configuration names; it raises RpcError if the turn may not begin.
     ``on_unloaded`` is called when Codex reports that it unloaded the thread. ``may_be_below``
-    returns whether a thread may be a sub-agent of the session; ``on_sub_agent`` is called with the
-    thread of each sub-agent that Codex names, and the thread above it. ``earlier`` returns the
-    earlier notifications of a sub-agent's thread, from before the session follows it. All methods
-    run on the loop's thread.
+    returns whether a thread may be a sub-agent of the session. ``earlier`` returns the earlier
+    notifications of a sub-agent's thread, from before the session follows it. All methods run on
+    the loop's thread.
     """
 
     def __init__(
         self,
         session_id: str,
         codex: AppServerConnection,
-        outflow: Outgoing,
+        outflow: SessionOutflow,
         spawn: Spawn,
         state: SessionState,
         *,
@@ -88,7 +88,7 @@ class Session:
         ensure_git_consent: Callable[[], Awaitable[None]],
         on_unloaded: Callable[[], None],
         may_be_below: Callable[[str], bool],
-        on_sub_agent: Callable[[str, str], None],
+        on_sub_agent: OnSubAgent,
         earlier: Callable[[str], list[tuple[str, JsonValue]]],
     ) -> None:
         self.id = session_id
@@ -433,7 +433,7 @@ class Session:
     def thread_gone(self, error: TransportError | None) -> None:
         why = "it has ended" if error is None else str(error)
         self.loss = f"the Codex of this session is gone; start a new session ({why})"
-        self.driver.lost(error)
+        self.driver.note_lost(error)
 
     def turn_ended(self, turn: Turn) -> None:
         self.driver.turn_ended(turn.id, end_of_shown_turn(self._state, turn))

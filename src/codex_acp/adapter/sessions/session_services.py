@@ -70,8 +70,8 @@ class SessionServices(NotificationSink):
             is_on=partial(self._config.in_plan_mode, session_id),
             ensure_live=partial(self._ensure_live, session_id),
             leaving=partial(self._config.leaving_plan_mode, session_id),
-            asks=lambda: self._sessions.client_of(session_id).asks,
-            record=lambda plan, approved, by: self._sessions.transcript.agreed(
+            questioner=lambda: self._sessions.client_of(session_id).questioner,
+            record=lambda plan, approved, by: self._sessions.transcript.record_agreement(
                 session_id, "plan", [plan], agreed=approved, by=by
             ),
         )

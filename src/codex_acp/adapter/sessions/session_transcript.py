@@ -22,15 +22,15 @@ class SessionTranscript:
         self._transcript = transcript
         self._generation = generation
 
-    def opened(self, session_id: str, how: Literal["new", "load", "resume", "fork"]) -> None:
+    def record_opened(self, session_id: str, how: Literal["new", "load", "resume", "fork"]) -> None:
         if self._transcript.active:
             self._transcript.record(events.SessionOpened(ref=self._ref(session_id), how=how))
 
-    def closed(self, session_id: str, reason: str) -> None:
+    def record_closed(self, session_id: str, reason: str) -> None:
         if self._transcript.active:
             self._transcript.record(events.SessionClosed(ref=self._ref(session_id), reason=reason))
 
-    def agreed(
+    def record_agreement(
         self, session_id: str, about: AgreementKind, subject: Sequence[str], *,
         agreed: bool | None, by: ApprovalSettler,
     ) -> None:  # fmt: skip

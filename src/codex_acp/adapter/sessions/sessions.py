@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from codex_acp.acp.capabilities import ClientFeatures
+    from codex_acp.adapter.prompts.turn_calls import Interrupt
     from codex_acp.adapter.server.request_intake import RequestIntake
     from codex_acp.adapter.server_requests import ServerRequestRunner
     from codex_acp.adapter.session_client import SessionClient
@@ -54,14 +55,14 @@ CLOSED_BY_CODEX: Final = (
 
 class _Connection:
     """One connection to Codex; its `RequestIntake` is made when something needs it. ``sessions``
-    returns the sessions on a connection; ``interrupt`` ends a turn of a thread."""
+    returns the sessions on a connection."""
 
     def __init__(
         self,
         codex: AppServerConnection,
         make_runner: Callable[[Items], ServerRequestRunner],
         sessions: Callable[[_Connection], list[OpenSession]],
-        interrupt: Callable[[str, str], None],
+        interrupt: Interrupt,
     ) -> None:
         self.codex = codex
         self._make_runner = make_runner
@@ -192,7 +193,7 @@ class Sessions:
     def on_refused(self, request: RefusedRequest) -> None:
         """Show that the connection refused a request of Codex without routing it."""
         if self._connection is not None:
-            self._connection.intake.ready_runner().refused(request)
+            self._connection.intake.ready_runner().note_refused(request)
 
     @property
     def intake(self) -> RequestIntake:
@@ -521,6 +522,6 @@ class Sessions:
             return RoutingContext(items, self.client_of(root).features, self)
 
         return ServerRequestRunner(
-            codex, lambda session_id: self.client_of(session_id).asks, generation, items, context,
-            self.find, self._log, interrupt,
+            codex, lambda session_id: self.client_of(session_id).questioner, generation, items,
+            context, self.find, self._log, interrupt,
         )  # fmt: skip

@@ -156,7 +156,7 @@ def elsewhere(approval: ApprovalRequest) -> tuple[str, ...]:
     return ()
 
 
-def looks_elsewhere(approval: ApprovalRequest) -> dict[str, PathLook]:
+def unseen_looks(approval: ApprovalRequest) -> dict[str, PathLook]:
     """Return the looks of an action that may be on another machine, for which nobody may look at
     this disk; empty if the action is on this machine."""
     return dict.fromkeys(named_paths(approval), LOOK_ELSEWHERE) if elsewhere(approval) else {}

@@ -425,7 +425,7 @@ class PolicyRunner(NotificationSink):
 
 
 async def _look_at(approval: ApprovalRequest) -> Mapping[str, PathLook]:
-    if elsewhere := actions.looks_elsewhere(approval):
+    if elsewhere := actions.unseen_looks(approval):
         return elsewhere
     wanted = tuple(actions.named_paths(approval))
     if not wanted:

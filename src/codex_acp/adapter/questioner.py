@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from codex_acp.acp.side import Side
+    from codex_acp.adapter.session_client import OnRequestId
     from codex_acp.jsonrpc.message import RequestId
     from codex_acp.mapping.events import PermissionQuestion
     from codex_acp.wire.model import WireModel
@@ -25,9 +26,9 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
-class ConnectionAsks:
-    """Implements `session_client.Asks` with ``side``, the agent's end of one connection. Loads the
-    models and the mapping of ``version``, not those of the other version."""
+class ConnectionQuestioner:
+    """Implements `session_client.Questioner` with ``side``, the agent's end of one connection.
+    Loads the models and the mapping of ``version``, not those of the other version."""
 
     def __init__(self, side: Side, version: int) -> None:
         self._side = side
@@ -52,7 +53,7 @@ class ConnectionAsks:
         return self._side.next_request_id
 
     async def request_permission(
-        self, question: PermissionQuestion, on_request_id: Callable[[int | None], None]
+        self, question: PermissionQuestion, on_request_id: OnRequestId
     ) -> Selected | OutcomeCancelled:
         """Ask for a permission. An unknown outcome is no consent: raises InvalidPayload."""
         del on_request_id  # this question is sent once, with the id `next_request_id`
@@ -69,7 +70,7 @@ class ConnectionAsks:
         raise InvalidPayload(f"the result of {method}", (problem,))
 
     async def elicitation_create(
-        self, params: dict[str, Any], on_request_id: Callable[[int | None], None] | None = None
+        self, params: dict[str, Any], on_request_id: OnRequestId | None = None
     ) -> dict[str, Any]:
         del on_request_id
         request = self._models.decode("CreateElicitationRequest", params, "an elicitation")
