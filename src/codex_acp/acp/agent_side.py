@@ -37,19 +37,18 @@ class AgentSide(EitherAgentSide, ClientCalls):
     ``on_invalid_notification`` is called with those that do not fit the schema. ``quick`` answers
     the first requests before the models are loaded, see `Side`; most agents do not need it.
     ``unstable`` and ``unstable_notifications`` have the handlers of methods that the stable schema
-    lacks; with either of them, the side also reads and sends unstable fields and members.
+    lacks. If either is given, the side also reads and sends what else the stable schema lacks.
     ``extensions`` has methods that are in no schema and begin with ``_``: an async function gets
     the params as plain JSON, and returns the result as plain JSON or raises RpcError.
 
     ``v2`` has the handlers for clients of version 2, a draft, or is a function that returns these
     handlers. The function is called when the first such client connects: before, nothing of version
-    2 is loaded. With ``v2``, ``requests`` and ``notifications`` may be None, for an agent without
-    version 1. ``initialize`` chooses the highest version that is not above the client's; if there
-    is none, it is answered -32022. Params of a newer version are converted to the chosen version.
+    2 is loaded. An agent without version 1 has None for ``requests`` and ``notifications``.
 
-    A request before ``initialize``, and a second ``initialize``, are answered -32600. A client of
-    version 2 may repeat ``initialize`` for that version or a later one, until it has sent another
-    request.
+    ``initialize`` chooses the agent's highest version up to the client's. If the agent has no such
+    version, the answer is -32022. Params of a newer version are converted to the chosen version. A
+    request before ``initialize``, and a second ``initialize``, are answered -32600. A client of
+    version 2 may repeat ``initialize`` until it has sent another request, but not for version 1.
     """
 
     def __init__(

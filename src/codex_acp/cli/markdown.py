@@ -1,7 +1,7 @@
 """PURE: lay out an agent's Markdown as rows of a terminal, block by block as the text arrives.
 
 Rich makes the layout. No control character of the agent reaches the terminal: entities and HTML are
-shown as they were written, and control characters become codes before and after Rich.
+shown as they were written, and `visible_controls` filters the text for Rich and the rows from Rich.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ CELL_LIMIT: Final = 2_000
 BRACKET_LIMIT: Final = 500
 """Most opening brackets in a text with a layout: for each, the parser searches all the rest."""
 PARSE_LIMIT: Final = 4 * BLOCK_LIMIT
-"""Characters parsed without a new block, above which a blank line causes no further parse."""
+"""If so many characters were parsed and showed no block, a blank line causes no further parse."""
 GROWTH: Final = 5 / 4
 """An unfinished block is parsed at a line end after growing by this factor."""
 TAIL: Final = 60
@@ -82,7 +82,8 @@ class MarkdownText:
     def _add(self, text: str, columns: int, *, coloured: bool) -> str:
         self._pending += text
         shown = ""
-        has_blank_line = "\n\n" in self._pending[-len(text) - 1 :] and self._parsed < PARSE_LIMIT
+        new_and_last_before = self._pending[-len(text) - 1 :]
+        has_blank_line = "\n\n" in new_and_last_before and self._parsed < PARSE_LIMIT
         has_grown = "\n" in text and len(self._pending) >= self._next_parse
         if (has_blank_line or has_grown) and not self._without_layout:
             if _is_costly(self._pending):
@@ -93,8 +94,8 @@ class MarkdownText:
                 blocks, self._pending = self._pending[:end], self._pending[end:]
                 self._next_parse = int(len(self._pending) * GROWTH)
                 shown = self._laid_out(blocks, columns, coloured=coloured)
-        if len(self._pending) > BLOCK_LIMIT or self._without_layout:
-            self._without_layout = True
+        self._without_layout |= len(self._pending) > BLOCK_LIMIT
+        if self._without_layout:
             shown += visible_controls(self._pending)
             self._pending = ""
         return shown
@@ -145,19 +146,19 @@ def _is_costly(text: str) -> bool:
 
 
 def _is_complete(shown: str, text: str, parsed: Sequence[Token]) -> bool:
-    """Return whether the parser left out nothing of ``text`` but signs, and the layout nothing of
-    the parsed text. A table may change the order, because cells are broken into lines."""
-    read = "".join(char for part in _texts(parsed) for char in part if not char.isspace())
+    """Return whether the person sees all: the parser has left out only signs of ``text``, and the
+    layout nothing. A table may change the order, because cells are broken into lines."""
+    kept = "".join(char for part in _texts(parsed) for char in part if not char.isspace())
     words = (char for char in text if not char.isspace() and char not in _SIGNS)
     if any(token.type == "table_open" for token in parsed):
-        return _in_order(words, read) and Counter(shown) >= Counter(read)
-    return _in_order(words, read) and _in_order(read, shown)
+        return _in_order(words, kept) and Counter(shown) >= Counter(kept)
+    return _in_order(words, kept) and _in_order(kept, shown)
 
 
 def _in_order(parts: Iterable[str], whole: str) -> bool:
     """Return whether ``whole`` has all characters of ``parts``, in their order."""
     rest = iter(whole)
-    return all(char in rest for char in parts)
+    return all(char in rest for char in parts)  # ``in`` uses up ``rest`` to the found character
 
 
 def _texts(tokens: Iterable[Token]) -> Iterator[str]:
@@ -193,15 +194,14 @@ def _row(line: Iterable[Segment], *, coloured: bool) -> str:
 
 def _end_of_blocks(text: str) -> int:
     """Return the index in ``text`` at which the blocks end that no further text can change."""
-    blocks = [token for token in _PARSER.parse(text) if token.level == 0 and token.map]
+    # The token that ends a block has no map, which is the numbers of the block's lines.
+    blocks = [(t.type, t.map[0]) for t in _PARSER.parse(text) if t.level == 0 and t.map]
     if not blocks:
         return 0
-    last = blocks[-1]
-    if last.type in _ENDS_WITH_A_BLANK_LINE and text.endswith("\n\n"):
+    last_type, first_line = blocks[-1]
+    if last_type in _ENDS_WITH_A_BLANK_LINE and text.endswith("\n\n"):
         return len(text)
-    lines = text.split("\n")
-    start = last.map[0] if last.map else 0
-    return sum(len(line) + 1 for line in lines[:start])
+    return sum(len(line) + 1 for line in text.split("\n")[:first_line])
 
 
 class _Heading(Heading):
@@ -238,6 +238,8 @@ class _Table(TableElement):
 
 
 class _Page(Markdown):
+    """A text that `_PARSER` parses, and Rich shows with the elements above."""
+
     elements: ClassVar[dict[str, type[MarkdownElement]]] = {
         **Markdown.elements,
         "heading_open": _Heading,

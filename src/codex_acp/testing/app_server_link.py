@@ -43,20 +43,20 @@ class ScriptedAppServer:
         client_end, server_end = memory_pair()
         self.link: MemoryLink = client_end
         """The client's end, which the client starts and closes."""
-        self._end = server_end
-        self._receiver = _ServerEnd(self.player, server_end, self)
+        self._server_end = server_end
+        self._receiver = _Receiver(self, server_end)
 
     def __repr__(self) -> str:
         return f"ScriptedAppServer({self.player!r})"
 
     async def __aenter__(self) -> Self:
         running_loop()
-        self._end.start(self._receiver)
+        self._server_end.start(self._receiver)
         self._receiver.run(self.player.start())
         return self
 
     async def __aexit__(self, *_exc: object) -> None:
-        await self._end.aclose()
+        await self._server_end.aclose()
 
     def play(self, *entries: Entry) -> None:
         """Add entries to the end of the script."""
@@ -85,15 +85,15 @@ class ScriptedAppServer:
         return message
 
 
-class _ServerEnd:
+class _Receiver:
     """The receiver at the server's end: feeds the player, and carries out the outputs."""
 
-    def __init__(self, player: AppServerPlayer, end: MemoryLink, owner: ScriptedAppServer) -> None:
+    def __init__(self, server: ScriptedAppServer, link: MemoryLink) -> None:
         self.changed = asyncio.Event()
         """Set at the next change of the player; then replaced by a new event."""
-        self._player = player
-        self._link = end
-        self._owner = owner
+        self._server = server
+        self._player = server.player
+        self._link = link
         self._framer = LineFramer()
         self._inbox: deque[JsonObject] = deque()
         self._outputs: deque[Output] = deque()
@@ -130,7 +130,7 @@ class _ServerEnd:
 
     def _pump(self) -> None:
         """Carry out all outputs of one message, then feed the next message."""
-        while not (self._writing_paused or self._in_pause) and self._owner.exit_status is None:
+        while not (self._writing_paused or self._in_pause) and self._server.exit_status is None:
             if self._outputs:
                 self._carry_out(self._outputs.popleft())
             elif self._inbox:
@@ -145,9 +145,9 @@ class _ServerEnd:
                 data = json.dumps(output.message, separators=(",", ":")).encode() + b"\n"
                 self._write(data)
             case entries.RawLine():
-                self._write(output.raw.encode() + b"\n" * output.newline)
+                self._write(output.raw.encode() + (b"\n" if output.newline else b""))
             case entries.StderrText():
-                self._owner.stderr_lines.append(output.stderr)
+                self._server.stderr_lines.append(output.stderr)
             case entries.Pause():
                 self._in_pause = True
                 asyncio.get_running_loop().call_later(output.pause, self._end_pause)
@@ -155,7 +155,7 @@ class _ServerEnd:
                 self._output_open = False
                 self._link.end_writing()
             case entries.Exit():
-                self._owner.exit_status = output.exit
+                self._server.exit_status = output.exit
                 self._output_open = False
                 self._link.end_writing()
             case _:

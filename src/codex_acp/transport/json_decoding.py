@@ -2,9 +2,8 @@
 
 Both decoders accept the same lines and return the same values. pydantic-core is four times as fast,
 but its import takes 4 ms (20 with its package), which would delay a new process. Both read a number
-that is too large for a float (``1e400``) as infinity, because a check would cost more than
-decoding: models refuse infinity in their fields, and `encode_json` writes null. Must not know
-messages.
+that is too large for a float (``1e400``) as infinity; a check would cost more than decoding. Models
+refuse infinity in their fields, and `encode_json` writes null for it. Must not know messages.
 """
 
 from __future__ import annotations
@@ -19,11 +18,11 @@ from codex_acp._pydantic import core_if_loaded
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-MAX_PLAIN_BRACKETS: Final = 200
-"""Depth of nesting that pydantic-core accepts; a line with no more brackets is never deeper."""
+MAX_DEPTH: Final = 200
+"""Depth of nesting that pydantic-core accepts. A line with no more brackets cannot be deeper."""
 
 MAX_SURROGATES: Final = 100_000
-"""Most escapes of surrogates in a line with an unpaired surrogate; a line with more is refused."""
+"""Escapes of surrogates that are read in one line to find unpaired ones; more are not mended."""
 
 _SURROGATES: Final = re.compile(
     rb"\\u[dD](?:[89abAB][0-9a-fA-F]{2}(\\u[dD][c-fC-F][0-9a-fA-F]{2})?|[c-fC-F][0-9a-fA-F]{2})"
@@ -64,8 +63,9 @@ def fast_loads(line: bytes) -> object:
 
 
 def standard_loads(line: bytes) -> object:
-    """Decode with the standard library; malformed or deeply nested lines with pydantic-core."""
-    if line.count(b"[") + line.count(b"{") > MAX_PLAIN_BRACKETS:
+    """Decode with the standard library. pydantic-core decodes lines that may be nested too deeply,
+    and makes the error of a malformed line."""
+    if line.count(b"[") + line.count(b"{") > MAX_DEPTH:
         return fast_loads(line)
     try:
         # Decode first: json.loads would accept other encodings and a byte order mark, too.
@@ -75,14 +75,14 @@ def standard_loads(line: bytes) -> object:
 
 
 def _loaded_from_json() -> Callable[..., object] | None:
-    """Return pydantic-core's ``from_json`` if another thread has imported it, if only just now."""
+    """Return pydantic-core's ``from_json`` if it is loaded, perhaps in an import that goes on."""
     return getattr(core_if_loaded(), "from_json", None)
 
 
 @cache
 def _from_json() -> Callable[[bytes], object]:
     loaded = _loaded_from_json()
-    if loaded is not None:  # an import would wait for the thread that imports the module
+    if loaded is not None:  # an import here would wait for a thread whose import goes on
         return partial(loaded, allow_inf_nan=False)
     from pydantic_core import from_json
 
@@ -90,7 +90,8 @@ def _from_json() -> Callable[[bytes], object]:
 
 
 def _without_lone_surrogates(line: bytes) -> bytes:
-    parts: list[bytes] = []
+    """Return the line with U+FFFD for each unpaired surrogate. Raises ValueError for too many."""
+    parts: list[bytes] = []  # the line up to ``copied``
     copied = at = 0
     for _ in range(MAX_SURROGATES):
         found = _SURROGATES.search(line, at)

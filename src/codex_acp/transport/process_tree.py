@@ -8,7 +8,7 @@ The table of processes does not show whose child an orphan was. On Linux there a
 out. First, all descendants inherit a mark in the environment of the root, unless a program clears
 its environment. Second, the kernel can make this process the parent of every orphan among its
 descendants (`adopt_orphans`). That affects the whole process, so only programs that may end all
-their children, as the commands of this package, adopt orphans. A program can still escape.
+their children do it, such as the commands of this package. A descendant can still escape.
 
 Imports no asyncio, because this module is loaded before Codex is spawned. Must not know why a
 process is ended.
@@ -32,14 +32,14 @@ if TYPE_CHECKING:
     from asyncio import AbstractEventLoop, TimerHandle
     from collections.abc import Mapping
 
-_KERNEL_THREADS = 2
+_KTHREADD = 2
 """Process id of the parent of all kernel threads, which have no environment."""
 
 TREE_VARIABLE = "CODEX_ACP_PROCESS_TREE"
 """Environment variable with the marks of all trees that contain a process, the outermost first."""
 
 SPARED_VARIABLE = "CODEX_ACP_SPARED"
-"""Environment variable of processes that may outlive this process, as the person's browser."""
+"""Environment variable of processes that may outlive this process, such as a browser."""
 
 REAP_SECONDS = 1.0
 """Seconds between the end of a child and a search for ended orphans: many are reaped at once."""
@@ -86,15 +86,15 @@ def discard_root(root: int) -> None:
 def adopt_orphans(loop: AbstractEventLoop) -> bool:
     """Make this process the parent of every orphan among its descendants, as long as it lives.
 
-    Then the last open `ProcessTree` also ends orphans without a mark, and orphans that have ended
-    are reaped. Only for a program whose other processes need not outlive it. Returns False if the
-    system cannot do it (macOS). Call this on the main thread, and before the first tree can leave
-    orphans: earlier orphans are not adopted.
+    Orphans that have ended are reaped. If one `ProcessTree` alone is open, it also ends orphans
+    without a mark. Only for a program whose other processes need not outlive it. Returns False if
+    the system cannot do it (macOS). Call this on the main thread, and before the first tree can
+    leave orphans: earlier orphans are not adopted.
     """
     global _reaper  # noqa: PLW0603 - the kernel's setting is the process's, too
     if _reaper is None and (sys.platform != "linux" or not _set_subreaper(1)):
         return False
-    if _reaper is None or _reaper.loop is not loop:
+    if _reaper is None or _reaper.loop is not loop:  # the kernel's setting outlives a loop
         _reaper = _Reaper(loop)
     return True
 
@@ -130,8 +130,8 @@ def collect_exit_statuses(infos: list[ProcessInfo]) -> None:
 
 
 class starting_child:  # noqa: N801 - used like a function
-    """Treat no child as an orphan within the block, in which this process starts a child: before
-    `add_root`, the child would be reaped or ended as an orphan."""
+    """Treat no child as an orphan within the block, in which this process starts a child. Until
+    `add_root` is called, the new child looks like an orphan."""
 
     def __enter__(self) -> None:
         global _start_blocks  # noqa: PLW0603 - this process's own
@@ -255,9 +255,10 @@ class ProcessTree:
         for info in table.values():
             if info.pid in members or info.dead or info.ticks < self._start_ticks:
                 continue  # a known or ended process, or one older than the root
-            marked = self._mark is not None and has_mark(info.pid, self._mark)
-            self.saw_starting_process |= marked is None and info.parent != _KERNEL_THREADS
-            if marked or self._is_left_to_last_tree(info):
+            marked = False if self._mark is None else has_mark(info.pid, self._mark)
+            if marked is None and info.parent != _KTHREADD:
+                self.saw_starting_process = True
+            if marked or self._is_for_last_tree(info):
                 orphans.append(info.pid)
         if orphans:
             members.update(orphans)
@@ -265,9 +266,9 @@ class ProcessTree:
         members.discard(os.getpid())  # never signal this process itself
         self._known = {pid: table[pid] for pid in members if pid in table}
 
-    def _is_left_to_last_tree(self, info: ProcessInfo) -> bool:
-        """Return whether a process is an orphan without a mark of `sparing`, and no other tree is
-        open that could end it."""
+    def _is_for_last_tree(self, info: ProcessInfo) -> bool:
+        """Return whether a process is an orphan that is not spared, and this tree is the only one
+        open, so that no other tree can end it."""
         if _open_roots - {self._root} or not is_orphan_here(info):
             return False
         return f"{SPARED_VARIABLE}=".encode() not in (_environment(info.pid) or b"")
@@ -292,7 +293,7 @@ class ProcessTree:
             except OSError:
                 pass  # the group is empty, or (macOS) all in it have ended
         for info in self._known.values():
-            # No process gets SIGTERM twice: then some programs skip their clean-up.
+            # Some programs skip their clean-up at a second SIGTERM, so none gets two.
             is_signalled = info.group == self._root and not self._root_collected
             if not is_signalled or number == SIGKILL:
                 _signal_one(info, number)

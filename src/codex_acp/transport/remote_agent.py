@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from codex_acp.transport.link import Link
 
 PING_SECONDS: Final = 60.0
-"""Seconds for a remote agent to answer a ping; then its connection is lost."""
+"""Seconds for a remote agent to answer a ping of its websocket; then its connection is lost."""
 
 
 def is_agent_url(agent: str) -> bool:
@@ -33,8 +33,8 @@ def check_agent_url(url: str, token: Token | None) -> None:
 
 
 def remote_agent_link(url: str, token: Token | None = None, *, name: str = "") -> Link:
-    """Return a link, which connects when it is started. Raises MisuseError for a URL or token that
-    `check_agent_url` refuses, and if a package is missing."""
+    """Return a link, which connects when it is started. ``name`` is the agent's in messages. Raises
+    MisuseError for a URL or token that `check_agent_url` refuses, or if a package is missing."""
     check_agent_url(url, token)
     name = name or bare_url(url)
     if url.startswith("http"):

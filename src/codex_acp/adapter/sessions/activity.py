@@ -12,31 +12,31 @@ if TYPE_CHECKING:
 
 
 class SessionActivity:
-    """Activity of a sub-agent, or of a session before it is open: an open session's activity is in
-    its machine. ``send`` is called with each change."""
+    """Activity of a sub-agent, or of a session before it is open. The activity of an open session
+    is in its `SessionMachine`. ``send`` is called with each change."""
 
     def __init__(self, send: Callable[[StateChanged], None]) -> None:
         self.send = send
-        self._works = False
+        self._has_turn = False
         self._questions = 0
         self._sent: Activity = "idle"
 
     @property
     def now(self) -> Activity:
         """Return the activity; a turn that waits for an answer requires action."""
-        if not self._works:
+        if not self._has_turn:
             return "idle"
         return "requires_action" if self._questions else "running"
 
     def turn_runs(self) -> None:
         """Note that a turn runs; a second call for a turn changes nothing."""
-        self._works = True
+        self._has_turn = True
         self._send_if_changed()
 
     def turn_ended(self, end: PromptEnd) -> None:
         """Note that the turn is over; send ``end`` once."""
-        if self._works:
-            self._works = False
+        if self._has_turn:
+            self._has_turn = False
             self._sent = "idle"
             self.send(StateChanged("idle", end))
 
@@ -53,7 +53,7 @@ class SessionActivity:
 
     @contextmanager
     def asking_first(self) -> Iterator[None]:
-        """Count a question before the session is open as its own turn, in a ``with`` block."""
+        """Count a question of a session that is not open yet as a turn, in a ``with`` block."""
         self.turn_runs()
         try:
             with self.waiting():

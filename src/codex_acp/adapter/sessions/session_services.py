@@ -91,7 +91,7 @@ class SessionServices(NotificationSink):
             return update.commands
         finally:
             self._in_answer.discard(session_id)
-            self._spawn(lambda: self._announce(session_id))
+            self._spawn(lambda: self._announce(session_id))  # no effect if they are in the answer
 
     async def send_commands(self, session_id: str) -> None:
         """Send the commands of an open session within `SEND_SECONDS`, or else later."""
@@ -117,7 +117,7 @@ class SessionServices(NotificationSink):
                     ),
                     mcp=lambda: self._sessions.intake.mcp,
                     log_out=self._log_out,
-                    shares_codex=opened.client is not None,
+                    shares_codex=opened.client is not None,  # over the network
                 )
             )
         return opened.commands
@@ -136,7 +136,7 @@ class SessionServices(NotificationSink):
     # NotificationSink of the newest connection.
 
     def on_notification(self, method: str, params: JsonValue) -> None:
-        del method, params
+        del method, params  # it is `SKILLS_CHANGED`
         if self._timer is not None:
             self._timer.cancel()
         self._timer = asyncio.get_running_loop().call_later(SETTLE_SECONDS, self._reload_skills)
@@ -179,5 +179,5 @@ class SessionServices(NotificationSink):
         update = await opened.commands.load()
         if self._sessions.open_session(session_id) is not opened or not opened.answered:
             return  # closed meanwhile, or not known to the client yet
-        if session_id not in self._in_answer and opened.commands.note_sent(update):
+        if session_id not in self._in_answer and opened.commands.note_sent(update):  # it is new
             self._sessions.send(session_id, update)

@@ -3,7 +3,7 @@
 Owns the names of these arguments and their conversion to JSON. `image`, `skill` and `mention` make
 parts of an input. In `codex_acp.codex.types`, `ThreadStartParams`, `ThreadResumeParams`,
 `ThreadForkParams`, `TurnStartParams` and the members of `UserInput` describe the fields; they also
-have fields that are no options here. Importing this module makes none of these classes.
+have fields that are no options here. Importing this module loads none of these classes.
 """
 
 from __future__ import annotations
@@ -129,11 +129,11 @@ class TurnOptions(TypedDict, total=False):
 def params_of(options: Mapping[str, Any], options_class: type) -> dict[str, JsonValue]:
     """Return the options as JSON, under their names on the wire. Raises UnknownOption for a name
     that ``options_class`` does not have: Codex would ignore it."""
-    refuse_unknown(options, options_class.__annotations__)
+    refuse_unknown(options, options_class.__annotations__)  # inherited ones, too: a TypedDict
     if options.get("sandbox") not in (None, *SANDBOXES):
         message = f"sandbox={options['sandbox']!r} is no sandbox; use one of {', '.join(SANDBOXES)}"
         raise UnknownOption(message)
-    return {wire_name(name): _plain(name, value) for name, value in options.items()}
+    return {wire_name(name): _as_json(name, value) for name, value in options.items()}
 
 
 def refuse_unknown(options: Iterable[str], known: Collection[str]) -> None:
@@ -144,8 +144,10 @@ def refuse_unknown(options: Iterable[str], known: Collection[str]) -> None:
 
             contained = [each for each in known if each in name]  # sandbox_policy → sandbox
             close = get_close_matches(name, known, 1) or contained
-            hint = f"did you mean {close[0]!r}?" if close else f"use one of {', '.join(known)}"
-            if not close and name in TurnOptions.__annotations__:
+            hint = f"use one of {', '.join(known)}"
+            if close:
+                hint = f"did you mean {close[0]!r}?"
+            elif name in TurnOptions.__annotations__:
                 hint = "turns have it, as in `thread.run`"
             raise UnknownOption(f"there is no option {name!r}; {hint}")
 
@@ -156,7 +158,7 @@ def wire_name(name: str) -> str:
     return first + "".join(word.capitalize() for word in rest)
 
 
-def _plain(name: str, value: Any) -> Any:
+def _as_json(name: str, value: Any) -> Any:
     if name == "cwd":
         return os.path.abspath(os.fspath(value))  # noqa: PTH100 - no pathlib here
     if value is None or isinstance(value, str | bool | int | float | dict):
