@@ -35,7 +35,7 @@ from codex_acp.transcript.log import Transcript
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
 
-    from codex_acp.acp.dialects import QuickHandler
+    from codex_acp.acp.dialects import QuickAnswer, QuickHandler
     from codex_acp.adapter.authentication import Logins, Providers
     from codex_acp.adapter.hand_over import HandOver
     from codex_acp.adapter.load_ahead import LoadAhead
@@ -448,7 +448,7 @@ class CommonMethods:
     """The methods that are equal in both versions of ACP.
 
     A `CodexAgent` as ``agent`` has this client alone: it serves logins and providers, too, and
-    answers simple requests before models load. Over the network, sessions have several agents."""
+    answers simple requests before models load. `AgentInV1` and `AgentInV2` are the versions."""
 
     _models: ModelRegistry
     """The models of the version's answers."""
@@ -457,7 +457,8 @@ class CommonMethods:
 
     def __init__(self, agent: AgentMethods) -> None:
         self._agent = agent
-        self._own_agent = agent if isinstance(agent, CodexAgent) else None
+        self._sole_agent = agent if isinstance(agent, CodexAgent) else None
+        """The agent of all sessions of this client; None over the network."""
 
     def _answer(self, name: str, answer: Mapping[str, object] | None = None) -> Any:
         return self._models.decode(f"{name}Response", answer or {}, "the answer")
@@ -474,7 +475,7 @@ class CommonMethods:
 
     def quick(self) -> Mapping[str, QuickHandler] | None:
         """Return handlers that `Side` can call before any model loads; None over the network."""
-        if self._own_agent is None:
+        if self._sole_agent is None:
             return None
         return {
             "initialize": self._quick_initialize,
@@ -488,7 +489,7 @@ class CommonMethods:
         return {"session/cancel": lambda n: agent.cancel(n.session_id), "$/cancel_request": None}
 
     def unstable(self) -> Any:
-        agent, own_agent, row = self._agent, self._own_agent, self._row
+        agent, sole_agent, row = self._agent, self._sole_agent, self._row
         rows: dict[str, Callable[[Any], Awaitable[Any]]] = {
             "session/set_title": row(
                 "SetSessionTitle", lambda r: agent.set_title(r.session_id, r.title)
@@ -500,33 +501,33 @@ class CommonMethods:
             "session/fork": self.fork_session,
             "session/status": self.session_status,
         }
-        if own_agent is not None:
+        if sole_agent is not None:
             rows |= {
-                "auth/status": row("AuthStatus", lambda _: own_agent.logins.status()),
-                "providers/list": row("ListProviders", lambda _: own_agent.providers.list()),
+                "auth/status": row("AuthStatus", lambda _: sole_agent.logins.status()),
+                "providers/list": row("ListProviders", lambda _: sole_agent.providers.list()),
                 "providers/set": row(
                     "SetProvider",
-                    lambda r: own_agent.providers.set(r),  # noqa: PLW0108 - loads `providers`
+                    lambda r: sole_agent.providers.set(r),  # noqa: PLW0108 - loads `providers`
                 ),
                 "providers/disable": row(
-                    "DisableProvider", lambda r: own_agent.providers.disable(r.provider_id)
+                    "DisableProvider", lambda r: sole_agent.providers.disable(r.provider_id)
                 ),
             }
         return rows
 
     @property
-    def _own(self) -> CodexAgent:
-        assert self._own_agent is not None
-        return self._own_agent
+    def _quick_agent(self) -> CodexAgent:
+        assert self._sole_agent is not None, "only handlers of `quick` use it"
+        return self._sole_agent
 
     # In each version.
 
     @abstractmethod
     def _introduce(self, params: Json) -> Json:
-        """Handle the params of ``initialize``; return the answer."""
+        """Note the client that ``initialize`` introduces; return the answer."""
 
     @abstractmethod
-    def _quick_new_session(self, params: JsonValue) -> Callable[[], Awaitable[EncodedJson]] | None:
+    def _quick_new_session(self, params: JsonValue) -> QuickAnswer | None:
         """Return the function that answers ``session/new`` without a model, or None."""
 
     @abstractmethod
@@ -547,7 +548,7 @@ class CommonMethods:
 
         return self._answer("Initialize", self._introduce(cast("Json", plain(request))))
 
-    def _quick_initialize(self, params: JsonValue) -> Callable[[], Awaitable[EncodedJson]] | None:
+    def _quick_initialize(self, params: JsonValue) -> QuickAnswer | None:
         if not isinstance(params, dict) or not self._fits_schema(params):
             return None
 
@@ -556,10 +557,10 @@ class CommonMethods:
 
         return answer
 
-    def _quick_prompt(self, params: JsonValue) -> Callable[[], Awaitable[EncodedJson]] | None:
+    def _quick_prompt(self, params: JsonValue) -> QuickAnswer | None:
         """Return the function that answers a plain ``session/prompt``, and begins its turn while
         `LoadAhead` loads the modules; None: the typed handler answers the request."""
-        sessions, ahead = self._own.sessions, self._own.ahead
+        sessions, ahead = self._quick_agent.sessions, self._quick_agent.ahead
         if ahead is None or not ahead.loading:
             return None
         from codex_acp.mapping.commands import simple_prompt
@@ -586,17 +587,17 @@ class CommonMethods:
 
         return partial(self._answer_prompt, session_id, message, begin)
 
-    def log_in(self, name: str) -> Callable[[Any], Awaitable[Any]] | None:
+    def login_handler(self, name: str) -> Callable[[Any], Awaitable[Any]] | None:
         """Return the login handler, which answers ``<name>Response``; None over the network."""
-        own_agent = self._own_agent
-        if own_agent is None:
+        sole_agent = self._sole_agent
+        if sole_agent is None:
             return None
-        return self._row(name, lambda r: own_agent.logins.authenticate(r.method_id, r.meta))
+        return self._row(name, lambda r: sole_agent.logins.authenticate(r.method_id, r.meta))
 
-    def log_out(self, name: str) -> Callable[[Any], Awaitable[Any]] | None:
+    def logout_handler(self, name: str) -> Callable[[Any], Awaitable[Any]] | None:
         """Return the logout handler, which answers ``<name>Response``; None over the network."""
-        own_agent = self._own_agent
-        return None if own_agent is None else self._row(name, lambda _: own_agent.logins.log_out())
+        agent = self._sole_agent
+        return None if agent is None else self._row(name, lambda _: agent.logins.log_out())
 
     # Sessions.
 

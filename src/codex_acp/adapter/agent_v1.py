@@ -1,7 +1,7 @@
 """The ACP agent's methods and answers for a client of v1.
 
-`AgentMethods` carries them out. The first ``initialize`` and ``session/new`` are answered, and the
-first prompt begins, before generated models are loaded.
+`agent.AgentMethods` carries them out. The first ``initialize`` and ``session/new`` are answered,
+and the first prompt begins, before generated models are loaded.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from codex_acp.mapping.agent import fits_schema, initialize_result
 from codex_acp.mapping.session_setup import simple_thread_params
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from codex_acp.acp._generated.v1 import models as v1
     from codex_acp.acp._generated.v1.handlers import AgentRequestHandlers
-    from codex_acp.acp.dialects import ExtensionHandler
+    from codex_acp.acp.dialects import ExtensionHandler, QuickAnswer
     from codex_acp.adapter.prompts.early_turn import BeginEarly
     from codex_acp.adapter.session_client import Json
     from codex_acp.jsonrpc.message import EncodedJson, JsonValue
@@ -31,7 +31,7 @@ VERSION: Final = 1
 
 
 class AgentInV1(CommonMethods):
-    """The methods of ``agent`` in version 1."""
+    """The methods of `agent.AgentMethods` in version 1."""
 
     _models = MODELS
     _fits_schema = staticmethod(fits_schema)
@@ -45,8 +45,8 @@ class AgentInV1(CommonMethods):
         agent, row = self._agent, self._row
         return {
             "initialize": self.initialize,
-            "authenticate": self.log_in("Authenticate"),
-            "logout": self.log_out("Logout"),
+            "authenticate": self.login_handler("Authenticate"),
+            "logout": self.logout_handler("Logout"),
             "session/new": self.new_session,
             "session/load": row("LoadSession", agent.load_session),
             "session/list": row("ListSessions", agent.list_sessions),
@@ -64,18 +64,18 @@ class AgentInV1(CommonMethods):
     # The connection.
 
     def _introduce(self, params: Json) -> Json:
-        ways = self._agent.introduce(params, VERSION)
-        return initialize_result(params, ways, self._agent.capability_meta)
+        login_ways = self._agent.introduce(params, VERSION)
+        return initialize_result(params, login_ways, self._agent.capability_meta)
 
     # Sessions.
 
-    def _quick_new_session(self, params: JsonValue) -> Callable[[], Awaitable[EncodedJson]] | None:
+    def _quick_new_session(self, params: JsonValue) -> QuickAnswer | None:
         thread = simple_thread_params(params)
         if thread is None:
             return None
 
         async def answer() -> EncodedJson:
-            return encode_json(await self._own.start(Setup(thread)))
+            return encode_json(await self._quick_agent.start(Setup(thread)))
 
         return answer
 
@@ -96,15 +96,15 @@ class AgentInV1(CommonMethods):
         from codex_acp.mapping.content import blocks_of
         from codex_acp.mapping.v1.content import prompt_response
 
-        done = await self._agent.run_prompt(request.session_id, blocks_of(request.prompt))
-        return prompt_response(*done)
+        result = await self._agent.run_prompt(request.session_id, blocks_of(request.prompt))
+        return prompt_response(result.stop, result.usage)
 
     async def _answer_prompt(
         self, session_id: str, message: Sequence[TextBlock], begin: BeginEarly
     ) -> EncodedJson:
-        early = await begin(None)
-        from codex_acp.mapping.v1.content import prompt_response
+        early = await begin(None)  # version 1 does not answer when Codex has taken the message
+        from codex_acp.mapping.v1.content import prompt_response  # loaded while the turn runs
         from codex_acp.wire.codec import encode
 
-        done = await self._own.run_prompt(session_id, message, early=early)
-        return encode(prompt_response(*done))
+        result = await self._quick_agent.run_prompt(session_id, message, early=early)
+        return encode(prompt_response(result.stop, result.usage))

@@ -1,8 +1,8 @@
 """The ACP agent's methods and answers for a client of v2.
 
-`AgentMethods` carries them out. v2 adds options and commands to answers, replays the history with a
-resume, answers a prompt when Codex has taken it, and cancels single commands. As in `agent_v1`, the
-first requests are answered before generated models are loaded.
+`agent.AgentMethods` carries them out. v2 adds options and commands to answers, replays the history
+with a resume, answers a prompt when Codex has taken it, and cancels single commands. As in
+`agent_v1`, the first requests are answered before generated models are loaded.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from codex_acp.mapping.v2 import handshake
 from codex_acp.mapping.v2.handshake import command_json, config_option_json
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from codex_acp.acp._generated.v2 import models as v2
     from codex_acp.acp._generated.v2.handlers import AgentRequestHandlers
-    from codex_acp.acp.dialects import ExtensionHandler
+    from codex_acp.acp.dialects import ExtensionHandler, QuickAnswer
     from codex_acp.adapter.prompts.early_turn import BeginEarly
     from codex_acp.adapter.session_client import Json
     from codex_acp.adapter.sessions.session import Session
@@ -39,7 +39,7 @@ COMMANDS_SECONDS: Final = 0.1
 
 
 class AgentInV2(CommonMethods):
-    """The methods of ``agent`` in version 2."""
+    """The methods of `agent.AgentMethods` in version 2."""
 
     _models = MODELS
     _fits_schema = staticmethod(handshake.fits_schema)
@@ -53,8 +53,8 @@ class AgentInV2(CommonMethods):
         agent, row = self._agent, self._row
         return {
             "initialize": self.initialize,
-            "auth/login": self.log_in("LoginAuth"),
-            "auth/logout": self.log_out("LogoutAuth"),
+            "auth/login": self.login_handler("LoginAuth"),
+            "auth/logout": self.logout_handler("LogoutAuth"),
             "session/new": self.new_session,
             "session/list": row("ListSessions", agent.list_sessions),
             "session/delete": row("DeleteSession", lambda r: agent.delete_session(r.session_id)),
@@ -76,8 +76,8 @@ class AgentInV2(CommonMethods):
 
     def _introduce(self, params: Json) -> Json:
         as_in_v1 = handshake.params_in_v1(params)
-        ways = self._agent.introduce(as_in_v1, handshake.VERSION)
-        return handshake.initialize_result(as_in_v1, ways, self._agent.capability_meta)
+        login_ways = self._agent.introduce(as_in_v1, handshake.VERSION)
+        return handshake.initialize_result(as_in_v1, login_ways, self._agent.capability_meta)
 
     # Sessions.
 
@@ -85,14 +85,14 @@ class AgentInV2(CommonMethods):
         session_id = str(answer["sessionId"])
         return {"sessionId": session_id, **self._options(session_id)}
 
-    def _quick_new_session(self, params: JsonValue) -> Callable[[], Awaitable[EncodedJson]] | None:
+    def _quick_new_session(self, params: JsonValue) -> QuickAnswer | None:
         with_servers = {"mcpServers": [], **params} if isinstance(params, dict) else None
         thread = simple_thread_params(with_servers)
         if thread is None:
             return None
 
         async def answer() -> EncodedJson:
-            opened = await self._own.start(Setup(thread), self._options_and_commands)
+            opened = await self._quick_agent.start(Setup(thread), self._options_and_commands)
             return encode_json({key: opened[key] for key in opened if key != "modes"})
 
         return answer
