@@ -8,15 +8,18 @@ import signal
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
+from anyio import to_thread
 
 from codex_acp.codex.connection.launch import find_codex
 from codex_acp.testing import Gate, Step, Text
 from tests.cli.command import run
 from tests.e2e.raw_adapter import Message, RawAdapter
 from tests.e2e.session_bench import SessionBench
+from tests.network.listening_adapter import ListeningAdapter
 
 OPENING = ("session/load", "session/resume")
 
@@ -149,6 +152,23 @@ def test_what_works_is_not_handed_over_unless_it_shall_be_cancelled() -> None:
         assert "result" in bench.ask(there, "session/load", session, _meta=meta)
         assert here.answer(prompt)["result"]["stopReason"] == "cancelled"
         assert bench.run(there, session, "Go on.") == "Two."
+
+
+async def test_8_1_a_network_server_cancels_what_works_and_hands_it_over(tmp_path: Path) -> None:
+    script: list[list[Step]] = [[Text("One."), Gate("go"), Text("Never.")]]
+    with (
+        SessionBench(script) as bench,
+        bench.adapter() as there,
+        ListeningAdapter(bench.home.env, tmp_path) as server,
+    ):
+        async with server.connect() as client:
+            session = await client.new_session(bench.home.workspace)
+            prompt = await client.prompt(session)
+            await client.until(lambda: client.text(session) == "One.")
+            meta = {"codex-acp-sdk": {"cancelElsewhere": True}}
+            load = lambda: bench.ask(there, "session/load", session, _meta=meta)  # noqa: E731
+            assert "result" in await to_thread.run_sync(load)
+            assert (await client.outcome(prompt))["result"]["stopReason"] == "cancelled"
 
 
 def test_a_holder_that_does_not_answer_is_named_and_one_that_ends_gives_way() -> None:

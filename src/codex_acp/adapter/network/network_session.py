@@ -341,25 +341,26 @@ class NetworkSession:
     async def prompt(
         self, client: Client, run: Callable[[], Awaitable[PromptResult]]
     ) -> PromptResult:
-        """Run a prompt for ``client``; a cancelled request ends the prompt, a lost client not."""
+        """Run a prompt for ``client``. Cancelling the request ends the prompt, unless the client is
+        gone or shows the session no more."""
         waits, session_id = self.agent.opener.waits, self.session_id
         # A session/cancel that comes before the task below begins cancels this scope.
         scope = waits.open(session_id)
 
         async def begin() -> PromptResult:
+            waits.close(session_id, scope)
             if scope.cancel_called:
                 return PromptResult(events.PromptStop("cancelled"))
             return await run()
 
-        task = asyncio.ensure_future(begin())
-        task.add_done_callback(lambda _: waits.close(session_id, scope))
+        task = asyncio.ensure_future(begin())  # begins before it can be cancelled below
         self._prompts.add(task)
         task.add_done_callback(self._prompts.discard)
         task.add_done_callback(partial(self._report_earlier_prompt, client))
         try:
             return await shielded(task)
         except asyncio.CancelledError:
-            if not client.gone:
+            if self.client is client and not client.gone:
                 task.cancel()
                 await asyncio.wait({task})
                 _ = task.cancelled() or task.exception()  # else asyncio logs the exception
