@@ -4,20 +4,29 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
+import anyio
 import pytest
 
+from codex_acp.adapter.network import connection as network
 from codex_acp.adapter.network.connection import NetworkConnection
 from codex_acp.adapter.network.limits import Limits
 from codex_acp.adapter.network.network_session import NetworkSession
+from codex_acp.adapter.sessions import replay
 from codex_acp.errors import RpcError
 from codex_acp.mapping.events import (
     SessionEvent,
     StateChanged,
     ToolCallAnnounced,
 )
+from tests.network.listening_adapter import WAIT, Json
+from tests.network.served import served
+from tests.network.test_kept_sessions import FORMS, where
+
+NOTICES: Json = {"session": {"notices": {}}}
 
 
 class Shown:
@@ -49,8 +58,8 @@ async def test_who_lost_a_session_often_hears_of_its_end_once(
     agent = SimpleNamespace(sessions=sessions)
     session = NetworkSession("me", cast("Any", agent), cast("Any", one), outlives_client=False)
     for client in (other, one) * 3:
-        session.detach_earlier_client(cast("Any", client))
-        session.client = cast("Any", client)
+        with session.taken_over(cast("Any", client)):
+            session.client = cast("Any", client)
     session.send("", StateChanged("idle", background=()))
     assert (len(one.heard), len(other.heard)) == (1, 1)
 
@@ -66,11 +75,9 @@ def test_who_takes_a_session_over_is_shown_the_tool_calls_of_the_turn_that_runs(
     session = NetworkSession("me", cast("Any", agent), cast("Any", one), outlives_client=kept)
     announced = ToolCallAnnounced(id="call", title="Run: ls", status="in_progress")
     session.send("", announced)
-    history_end = session.journal_position()
-    session.detach_earlier_client(cast("Any", other))
+    history_end = session.begin_history(cast("Any", other))
     session.attach(cast("Any", other), history_end)
     assert other.shown == [announced]
-    session.detach_earlier_client(cast("Any", one))
     session.attach(cast("Any", one), None)
     assert one.shown.count(announced) == 2
 
@@ -102,3 +109,69 @@ async def test_a_close_that_waits_behind_a_take_over_closes_nothing() -> None:
     with pytest.raises(RpcError, match="shown on another connection"):
         await connection.close_session("s")
     assert closed == []
+
+
+@pytest.mark.attack("network")
+async def test_who_lost_the_session_cannot_end_its_turn_by_cancelling_the_prompt(
+    tmp_path: Path,
+) -> None:
+    async with served(tmp_path) as server, server.connect() as one, server.connect() as other:
+        session = await one.new_session(server.cwd)
+        prompt = await one.prompt(session, "wait")
+        await other.ask("session/resume", where(server, session))
+        await one.send({"method": "$/cancel_request", "params": {"requestId": prompt}})
+        assert (await one.outcome(prompt))["error"]["code"] == -32800
+        again = await one.ask("session/resume", where(server, session))
+        assert again["_meta"]["codex-acp-sdk"]["running"]
+
+
+@pytest.mark.parametrize("text", ["ask", "form"])
+async def test_an_open_question_goes_to_who_takes_the_session_over(
+    tmp_path: Path, text: str
+) -> None:
+    async with (
+        served(tmp_path) as server,  # without --keep
+        server.connect(capabilities=FORMS) as one,
+        server.connect(capabilities=FORMS) as other,
+    ):
+        session = await one.new_session(server.cwd)
+        await one.prompt(session, text)
+        asked = await one.question()
+        await other.ask("session/load", where(server, session))
+        assert (await other.question())["params"] == asked["params"]
+        assert one.withdrawn == [asked["id"]]
+        assert server.decisions() == []
+
+
+@pytest.mark.parametrize("text", ["hello", "ask"])
+async def test_a_load_that_is_cancelled_takes_nothing_away(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
+    begun = anyio.Event()
+
+    async def never(*_: object, **__: object) -> None:
+        begun.set()
+        await anyio.sleep_forever()
+
+    monkeypatch.setattr(network if text == "ask" else replay, "replay_history", never)
+    async with (
+        served(tmp_path) as server,
+        server.connect(capabilities=NOTICES) as one,
+        server.connect() as other,
+    ):
+        session = await one.new_session(server.cwd)
+        prompt = await one.prompt(session, text)
+        await one.until(lambda: prompt in one.answers or one.asked)
+        loading = await other.start("session/load", where(server, session))
+        with anyio.fail_after(WAIT):
+            await begun.wait()
+        if text == "ask":
+            await one.choose(await one.question(), "allow_once")
+            assert (await one.outcome(prompt))["result"]["stopReason"] == "end_turn"
+            assert one.text(session) == "Heard."
+        await other.send({"method": "$/cancel_request", "params": {"requestId": loading}})
+        assert "error" in await other.outcome(loading)
+        await one.outcome(await one.prompt(session, "hello"))
+        assert one.text(session).endswith("Hello.")
+        assert one.withdrawn == []
+        assert "shown on another connection" not in str(one.updates)

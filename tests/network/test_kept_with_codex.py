@@ -123,6 +123,33 @@ async def test_a_turn_that_runs_while_the_history_is_read_is_shown_once(
                     await replay_history(*given, **named)
 
                 monkeypatch.setattr(connection, "replay_history", behind_it)
-                await other.ask("session/load", where)
+                loaded = await other.ask("session/load", where)
+                assert loaded["_meta"]["codex-acp-sdk"]["running"] is False
                 assert said(other)[:2] == ["First.", "Hello."]
                 assert said(other)[-2:] == ["Second.", "Late."]
+
+
+async def test_a_resume_that_is_refused_leaves_what_was_kept_for_the_next(tmp_path: Path) -> None:
+    script: list[list[Step]] = [[Text("One, "), Gate("go"), Text("two.")]]
+    with (
+        ScriptedModel(script) as model,
+        CodexHome(model.base_url) as home,
+        ListeningAdapter(home.env, tmp_path, "--keep", "1h", *LOG) as adapter,
+    ):
+        where: dict[str, Any] = {"cwd": str(home.workspace), "mcpServers": []}
+        async with adapter.connect() as one:
+            session = where["sessionId"] = await one.new_session(home.workspace)
+            await one.prompt(session)
+            await one.until(lambda: said(one) == ["One, "])
+            await one.break_off()
+        await until(lambda: "is gone" in adapter.text)
+        model.open("go")
+        async with adapter.connect(version=2) as other:
+            status = {"sessionId": session}
+            while (await other.ask("session/status", status))["state"]["state"] != "idle":
+                pass
+            missing = {**where, "cwd": str(tmp_path / "missing")}
+            assert (await other.refused("session/resume", missing))["code"] == -32602
+        async with adapter.connect() as other:
+            await other.ask("session/resume", where)
+            assert said(other) == ["two."]

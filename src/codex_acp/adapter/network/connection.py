@@ -252,24 +252,19 @@ class NetworkConnection:
                 finally:
                     self._opening.discard(session_id)
                 return answer
-            earlier_client = session.detach_earlier_client(self.client)
             try:
-                if session.busy:
-                    return await self._show(session, history=history)
-                unsent_events = session.reopen_for(self.client, history=history)
-                answer = await reopen(session.agent, request, session)  # sends the history first
-                for event in unsent_events:
-                    session.send(session_id, event)
-                self._register(session_id, session)
-            except BaseException:  # give the session back to the client that showed it
-                session.detach(self.client)
-                if earlier_client is None or earlier_client.gone:
+                with session.taken_over(self.client):
+                    if session.busy:
+                        return await self._show(session, history=history)
+                    unsent_events = session.reopen_for(self.client, history=history)
+                    answer = await reopen(session.agent, request, session)  # sends the history
+                    for event in unsent_events:
+                        session.send(session_id, event)
+                    self._register(session_id, session)
+                    return answer
+            finally:
+                if session.client is None:
                     self._registry.schedule_end(session)
-                else:
-                    session.attach(earlier_client, history_end=None)
-                    session.resume_questions()
-                raise
-            return answer
 
     async def _show(self, session: NetworkSession, *, history: bool) -> Json:
         """Show a busy session: its ``history`` first, if wanted, and its questions last."""
@@ -277,7 +272,7 @@ class NetworkConnection:
         opened = session.agent.sessions.open_session(session_id)
         history_end: JournalPosition | None = None
         if history and opened is not None:
-            history_end = session.journal_position()
+            history_end = session.begin_history(self.client)
             codex = opened.codex
             if codex.closed:  # no prompt has moved the session since: a plan is under review
                 codex = await session.agent.opener.codex()
@@ -289,7 +284,7 @@ class NetworkConnection:
         self._register(session_id, session)
         loop = asyncio.get_running_loop()
         loop.call_soon(session.resume_questions)  # behind the answer to this request
-        meta: Json = {"running": True, "questions": session.open_questions}
+        meta: Json = {"running": session.busy, "questions": session.open_questions}
         return {**session.agent.config.answer(session_id), "_meta": {META_KEY: meta}}
 
     def _must_own(self, session_id: str, *, or_sub_agent: bool = False) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import OrderedDict
+from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
@@ -22,7 +23,7 @@ from codex_acp.mapping import events
 from codex_acp.transport.shielding import shielded
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import Awaitable, Callable, Iterator, Sequence
 
     from codex_acp.acp.capabilities import ClientFeatures
     from codex_acp.adapter.agent import CodexAgent
@@ -186,8 +187,11 @@ class NetworkSession:
         self.open_questions: int = 0
         """Number of questions that wait for an answer."""
         self.journaled_turns: set[str] = set()
-        """Ids of the turns whose events the journal has since the last `journal_position`."""
+        """Ids of the turns whose events the journal has since the last `begin_history`."""
         self._last_client = client
+        self._reader: Client | None = None
+        """The client that gets the history now. It gets no other event before `attach`, for which
+        the journal keeps all events."""
         self._earlier_clients: list[Client] = []
         """Earlier clients that must still get the end of the running turn."""
         self._questions_held = False
@@ -228,14 +232,15 @@ class NetworkSession:
         """Ignore ``callback``: a slow client must not pause Codex, which others use, too."""
 
     def send(self, session_id: str, event: events.SessionEvent) -> None:
-        client = self.client
-        if client is None:
+        client = self._listener
+        keeps_all = client is None or self._reader is not None
+        if keeps_all:
             self._note_turns()
         if not self.has_sub_agent(session_id):  # Codex stores the history of a sub-agent
             turn = self._running_turn
             if isinstance(event, _STATES):
                 self._states[type(event)] = event
-            elif client is None or turn is not None:
+            elif keeps_all or turn is not None:
                 self._journal.add(event, turn, sent=client is not None)
         if client is not None:
             client.outflow.send(session_id, event)
@@ -250,14 +255,19 @@ class NetworkSession:
 
     def flush(self) -> None:
         """Write the queued updates to the client, if any; forget the events of a finished turn."""
-        if self.client is not None:
-            self.client.outflow.flush()
-            if self._running_turn is None:
+        if self._listener is not None:
+            self._listener.outflow.flush()
+            if self._running_turn is None and self._reader is None:
                 self._journal.clear()
 
     async def wait_drained(self) -> None:
-        if self.client is not None:
-            await self.client.outflow.wait_drained()
+        if self._listener is not None:
+            await self._listener.outflow.wait_drained()
+
+    @property
+    def _listener(self) -> Client | None:
+        """The client that gets the events now."""
+        return None if self.client is self._reader else self.client
 
     # Questioner
 
@@ -304,7 +314,7 @@ class NetworkSession:
             while True:
                 client = self.client
                 if client is None or client.gone or self._questions_held:
-                    if self._ended or not self.outlives_client:
+                    if self.client_gone:
                         raise ConnectionClosed("nobody shows this session any more")
                     await self._client_changed.wait()
                     continue
@@ -386,11 +396,16 @@ class NetworkSession:
         if self.open_questions > 0:
             return True
         session = self._session
-        return session is not None and (session.driver.busy or session.driver.turn is not None)
+        if session is not None and (session.driver.busy or session.driver.turn is not None):
+            return True
+        return self.session_id in self.agent.opener.waits
 
-    def journal_position(self) -> JournalPosition:
-        """Return the journal's present end, for a client that will be attached. From now on the
-        journal has all events of the turns in ``journaled_turns``."""
+    def begin_history(self, client: Client) -> JournalPosition:
+        """Return the journal's present end, for a client that gets the history and is attached
+        then. From now on the journal has all events of the turns in ``journaled_turns``."""
+        self._reader = client
+        if self.client is client:
+            self._hold_questions()
         self.journaled_turns = set()
         self._note_turns()
         return JournalPosition(self._running_turn, self._journal.next_number)
@@ -401,16 +416,30 @@ class NetworkSession:
         if session is not None:
             self.journaled_turns |= session.driver.turn_ids
 
-    def detach_earlier_client(self, client: Client) -> Client | None:
-        """Detach and return the present client; tell it that another ``client`` takes over."""
-        earlier, self.client = self.client, None
+    @contextmanager
+    def taken_over(self, client: Client) -> Iterator[None]:
+        """Let the ``with`` block show the session to ``client``; then tell the client that showed
+        it. If the block fails, that client shows the session as before."""
+        earlier, last, journal = self.client, self._last_client, self._journal
+        try:
+            yield
+        except BaseException:
+            self._reader, self._last_client, self._journal = None, last, journal
+            if self.client is not earlier or earlier is client:
+                self.client = None
+                if earlier is not None and not earlier.gone:
+                    self.attach(earlier, history_end=None)
+                self.resume_questions()
+            raise
         if earlier is not None and earlier is not client:
             earlier.outflow.send(self.session_id, TAKEN_OVER)
             earlier.outflow.flush()
             if self.busy and earlier not in self._earlier_clients:
                 self._earlier_clients.append(earlier)
+
+    def _hold_questions(self) -> None:
+        self._questions_held = True
         self._cancel_questions()
-        return earlier
 
     def attach(self, client: Client, history_end: JournalPosition | None) -> None:
         """Show the session to ``client``, and send the kept events that the client lacks.
@@ -424,7 +453,8 @@ class NetworkSession:
         else:
             kept = self._journal.since(history_end)
         self.client = self._last_client = client
-        self._questions_held = True
+        self._reader = None
+        self._hold_questions()
         if self._session is not None:
             self._session.change_client(client.features)
         for event in (*self._dropped_notice(), *self._states.values(), *kept):
@@ -443,9 +473,7 @@ class NetworkSession:
         kept = self._journal.unsent_notices() if history else self._journal.unsent(None)
         kept = [*self._dropped_notice(), *kept]
         self.client = self._last_client = client
-        self._questions_held = False
-        self._journal.clear()
-        self._wake_questions()
+        self._journal = Journal()
         return kept
 
     def detach(self, client: Client) -> bool:
