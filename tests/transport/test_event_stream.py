@@ -88,7 +88,7 @@ def test_what_says_nothing_is_bounded_and_kept_like_a_message(
     stream = EventStream(50_000)
     stream.feed(b"noname")
     chunk = piece * (10_000 // len(piece))
-    bound = "of comments with no message" if piece.endswith(b"\n\n") else "above the limit"
+    bound = "above the limit" if piece == b"x" else "of comments with no message"
     tracemalloc.start()
     try:
         with pytest.raises(EventTooLarge, match=bound):
@@ -98,10 +98,25 @@ def test_what_says_nothing_is_bounded_and_kept_like_a_message(
         tracemalloc.stop()
 
 
+@pytest.mark.attack("agent")
+@pytest.mark.parametrize("line", [b"data:\n", b"a\n", b":\n"])
+def test_an_event_of_many_short_lines_takes_no_more_memory_than_its_bytes(line: bytes) -> None:
+    size = 100_000
+    stream = EventStream(size)
+    tracemalloc.start()
+    try:
+        for _ in range(size // 1000):
+            stream.feed(line * (1000 // len(line)))
+        stream.feed(b"\n\n")
+        assert tracemalloc.get_traced_memory()[1] < 2 * size
+    finally:
+        tracemalloc.stop()
+
+
 def test_signs_of_life_between_messages_are_counted_from_the_last_message(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(http_requests, "MAX_IDLE_BYTES", 10)
+    monkeypatch.setattr(http_requests, "MAX_IDLE_BYTES", 20)
     stream = EventStream(100)
     stream.feed(b"event: message\ndata: 1\n\nevent: ")
     assert not stream.has_keep_alive

@@ -387,10 +387,10 @@ class HttpStream:
 # The parser of server-sent events.
 
 MAX_IDLE_BYTES: Final = 16 * 1024 * 1024
-"""Bytes of events without data between two messages: a keep-alive comment has a few bytes."""
-OTHER_FIELDS: Final = 256
-"""Bytes of an event besides its data, like its name and id."""
-BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
+"""Bytes of lines without data between two messages: a keep-alive comment has a few bytes."""
+MARK: Final = b"\xef\xbb\xbf"
+"""The byte order mark, with which a stream may begin."""
+DATA: Final = b"data:"
 
 
 class EventTooLarge(ValueError):
@@ -398,23 +398,26 @@ class EventTooLarge(ValueError):
 
 
 class EventStream:
-    """Parses the chunks of an event stream. ``limit`` is in bytes of one event's data."""
+    """Parses the chunks of an event stream. ``limit`` is in bytes of one event's data.
+
+    Handles each line when it has come: the lines of one event, taken together, would occupy many
+    times the memory of their bytes."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
-        self._unfinished = bytearray()  # the bytes of an event whose end has not come
-        self._idle = 0  # bytes of events without data since the last message
+        self._line = bytearray()  # the unfinished line
+        self._data = bytearray()  # of the unfinished event, with a line feed behind each line
+        self._idle = 0  # bytes of lines without data since the last message
         self._after_return = False  # the last chunk ended with CR, perhaps half of a CR LF
-        self._is_first = True  # then a byte order mark may begin the event
+        self._mark = MARK  # what may stand before the first line
         self.has_keep_alive: bool = False
-        """Whether a comment has come that is no part of a message."""
+        """Whether a comment has come."""
 
     @property
     def has_unfinished_event(self) -> bool:
         """Whether a message has begun and not ended."""
-        *lines, part = self._unfinished.removeprefix(BYTE_ORDER_MARK).split(b"\n")
-        has_data = any(line.startswith(b"data:") for line in lines)
-        return has_data or bool(part and b"data:".startswith(part[:5]))
+        begin = self._line.removeprefix(self._mark)[: len(DATA)]
+        return bool(self._data or (begin and DATA.startswith(begin)))
 
     def feed(self, chunk: bytes) -> list[bytes]:
         """Parse a chunk; return the data of the events that it completes. Raises EventTooLarge."""
@@ -424,40 +427,37 @@ class EventStream:
         if b"\r" in chunk:
             self._after_return = chunk.endswith(b"\r")
             chunk = chunk.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
-        begin = max(0, len(self._unfinished) - 1)
-        self._unfinished += chunk
         messages: list[bytes] = []
-        while (end := self._unfinished.find(b"\n\n", begin)) >= 0:
-            message = self._data_of(bytes(self._unfinished[:end]))
-            if message is not None:
-                messages.append(message)
-            del self._unfinished[: end + 2]
-            begin = 0
-        if self._unfinished.startswith(b":"):  # some servers send no empty line behind a comment
-            self.has_keep_alive = True
-        if len(self._unfinished) > self._limit + OTHER_FIELDS:
+        *ends, begin = chunk.split(b"\n")
+        for end in ends:
+            self._line += end
+            self._end_line(self._line.removeprefix(self._mark), messages)
+            self._line.clear()
+            self._mark = b""
+        self._line += begin
+        # What stands before the data of a line is no data; only `_end_line` counts exactly.
+        if len(self._line) + len(self._data) > self._limit + len(MARK + DATA + b" "):
             self._refuse()
         return messages
 
-    def _data_of(self, event: bytes) -> bytes | None:
-        """Return the data of a whole event; None if it has none."""
-        if self._is_first:
-            self._is_first = False
-            event = event.removeprefix(BYTE_ORDER_MARK)
-        # A bare "data", which adds an empty line, is no data here: no JSON needs it.
-        lines = [line for line in event.split(b"\n") if line.startswith(b"data:")]
-        if not lines:
-            self.has_keep_alive = self.has_keep_alive or event.startswith(b":")
-            self._idle += len(event) + 2
+    def _end_line(self, line: bytearray, messages: list[bytes]) -> None:
+        """Parse a line. If it is empty, it ends an event, whose data is added to ``messages``."""
+        if line.startswith(DATA):
+            del line[: len(DATA)]
+            data = line.removeprefix(b" ")
+            if len(self._data) + len(data) > self._limit:
+                self._refuse()
+            self._data += data + b"\n"
+        elif self._data and not line:
+            messages.append(bytes(self._data[:-1]))
+            self._data.clear()
+            self._idle = 0
+        else:  # also a bare "data", which adds an empty line: no JSON needs it
+            self.has_keep_alive = self.has_keep_alive or line.startswith(b":")
+            self._idle += len(line) + 1
             if self._idle > MAX_IDLE_BYTES:
                 message = f"sent more than {MAX_IDLE_BYTES} bytes of comments with no message"
                 raise EventTooLarge(message)
-            return None
-        data = b"\n".join(line.removeprefix(b"data:").removeprefix(b" ") for line in lines)
-        if len(data) > self._limit:
-            self._refuse()
-        self._idle = 0
-        return data
 
     def _refuse(self) -> None:
         raise EventTooLarge(f"sent a message above the limit of {self._limit} bytes")
