@@ -99,7 +99,7 @@ def prompt(request: dict[str, Any], session_id: str, behaviours: set[str]) -> No
     say(session_id, "Hello.")
     if "echoes" in behaviours:
         say(session_id, f" You said {request['params']['prompt'][0]['text']!r}.")
-    end_in_prompt(behaviours)
+    end_in_prompt(session_id, behaviours)
     if "garbage in a prompt" in behaviours:
         sys.stdout.write('oops\n{"jsonrpc":"2.0"}\n[1]\n{"id":{}}\n\n')
         send({"jsonrpc": "2.0", "id": 4711, "result": {}})
@@ -174,7 +174,9 @@ def flood(session_id: str) -> None:
     update(session_id, "tool_call", toolCallId="huge", **huge)
 
 
-def end_in_prompt(behaviours: set[str]) -> None:
+def end_in_prompt(session_id: str, behaviours: set[str]) -> None:
+    if "starts a child" in behaviours:
+        say(session_id, f" {subprocess.Popen(['sleep', str(HOUR)]).pid} ")
     if "exits in a prompt" in behaviours:
         sys.stderr.write("boom\n")
         sys.stderr.flush()

@@ -223,6 +223,7 @@ async def test_a_watcher_ends_with_its_session() -> None:
         await session.aclose()
         with anyio.fail_after(WAIT):
             assert [seen async for seen in lists] == []
+            assert [seen async for seen in session.options.watch()] == []
 
 
 async def test_legacy_modes_stand_in_where_there_is_no_option_of_that_category() -> None:

@@ -182,6 +182,35 @@ async def test_a_cancel_settles_the_open_question_and_no_later_answer_counts() -
     assert agent.outcomes == [CANCELLED]
 
 
+async def test_an_answer_that_comes_in_the_next_prompt_allows_nothing() -> None:
+    agent, next_begun = Asking(), asyncio.Event()
+
+    async def deaf(_permission: Permission) -> str:
+        with anyio.CancelScope(shield=True):
+            await next_begun.wait()
+        return "y"
+
+    async def answer(request: types.PromptRequest) -> types.PromptResponse:
+        if len(agent.prompts) == 1:
+            asking.append(asyncio.create_task(Asking.on_prompt(agent, request)))
+            return await agent.until_cancelled()
+        next_begun.set()
+        return await asking[0]
+
+    asking: list[asyncio.Task[types.PromptResponse]] = []
+    agent.on(prompt=answer)
+    with anyio.fail_after(WAIT):
+        async with (
+            AgentRuntime(permissions=deaf) as runtime,
+            runtime.open(agent.spec()) as session,
+        ):
+            async with session.prompt("Go."):
+                await agent.asked.wait()
+                await anyio.wait_all_tasks_blocked()
+            await session.run("And now?")
+    assert agent.outcomes == [CANCELLED]
+
+
 async def test_a_question_after_the_cancel_is_not_put_to_anybody() -> None:
     agent = Asking()
     asked: list[Permission] = []

@@ -167,6 +167,27 @@ async def test_an_agent_that_does_not_end_by_itself_is_ended_with_all_it_started
         assert not any(lives(pid) for pid in pids)
 
 
+@pytest.mark.parametrize("shared", [True, False])
+async def test_what_a_lost_agent_started_ends_before_the_runtime_is_closed(*, shared: bool) -> None:
+    spec = raw("ignores SIGTERM", "starts a child", "exits in a prompt", shared=shared)
+    with anyio.fail_after(WAIT):
+        async with AgentRuntime() as runtime:
+            session = await runtime.open(spec)
+            prompt = session.prompt("Go.")
+            with pytest.raises(ProcessExited):
+                await prompt.result()
+        assert not lives(int("".join(prompt.messages).split()[1]))
+
+
+async def test_the_process_of_a_closed_session_is_not_kept() -> None:
+    agent = ScriptedAgent()
+    async with AgentRuntime() as runtime:
+        await runtime.describe(agent.spec())
+        async with runtime.open(agent.spec()):
+            assert len(runtime._processes) == 1
+        assert not runtime._processes
+
+
 @pytest.mark.parametrize(
     ("behaviour", "returncode", "tail"),
     [("exits in a prompt", 7, "boom"), ("is killed in a prompt", -9, "")],

@@ -24,7 +24,7 @@ from codex_acp.runtime import (
     SessionClosed,
     Update,
 )
-from codex_acp.runtime.prompt import HIGH_WATER
+from codex_acp.runtime.prompt import HIGH_WATER, RunningPrompt
 from codex_acp.runtime.results import Record
 from tests.runtime.scripted_agent import ScriptedAgent, chunk
 
@@ -305,6 +305,28 @@ async def test_a_second_prompt_while_one_runs_is_a_misuse() -> None:
     ):
         with pytest.raises(MisuseError, match="a prompt runs"):
             session.prompt("Two.")
+
+
+async def test_a_second_prompt_that_waits_for_a_cancelled_one_is_a_misuse() -> None:
+    agent = ScriptedAgent()
+    agent.on(prompt=lambda _: agent.until_cancelled())
+    async with AgentRuntime() as runtime, runtime.open(agent.spec()) as session:
+        first = session.prompt("One.")
+        await anyio.wait_all_tasks_blocked()
+        first.cancel()
+        second = session.prompt("Two.")
+        with pytest.raises(MisuseError, match="a prompt runs"):
+            session.prompt("Three.")
+        second.cancel()
+
+
+async def test_a_prompt_that_is_over_is_not_kept() -> None:
+    agent = ScriptedAgent()
+    async with AgentRuntime() as runtime, runtime.open(agent.spec()) as session:
+        for _ in range(3):
+            await session.run("Go.")
+        gc.collect()
+        assert sum(isinstance(each, RunningPrompt) for each in gc.get_objects()) == 1
 
 
 async def test_content_that_the_agent_cannot_take_is_not_sent() -> None:

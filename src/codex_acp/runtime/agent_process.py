@@ -95,6 +95,8 @@ class AgentProcess:
     """Capabilities that the agent advertised."""
     client: _Client
     """The agent's methods as version 1 has them; for an agent of version 2 they are translated."""
+    lifetime: asyncio.Task[None]
+    """Runs from the spawn until the agent and all its children have ended."""
 
     def __init__(self, spec: AgentSpec, services: Services, answer_seconds: float) -> None:
         self.spec = spec
@@ -113,8 +115,6 @@ class AgentProcess:
         """Beginning of the first line before the handshake that is no JSON object."""
         self._stop = asyncio.Event()
         self._started: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._lifetime_task: asyncio.Task[None] | None = None
-        """Runs `_run`; None until `_connect` has spawned the agent."""
         self.on_ended: Callable[[TransportError], None] | None = None
         """Called once if the agent ends without `kill`, `cut` or `aclose`."""
         self.failure: TransportError | None = None
@@ -219,8 +219,7 @@ class AgentProcess:
     async def aclose(self) -> None:
         """End the process and all its children, and tell its sessions. Completes if cancelled."""
         self._stop.set()
-        if self._lifetime_task is not None:
-            await finish(self._lifetime_task)
+        await finish(self.lifetime)
 
     def _spawn(self) -> Link:
         spec = self.spec
@@ -275,7 +274,7 @@ class AgentProcess:
         )
         self.client.process = self
         loop = asyncio.get_running_loop()
-        self._lifetime_task = loop.create_task(self._run(), name=f"agent {self.agent}")
+        self.lifetime = loop.create_task(self._run(), name=f"agent {self.agent}")
 
     async def _run(self) -> None:
         """Run the agent from the handshake to its end, in a task of its own."""

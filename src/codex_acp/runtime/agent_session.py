@@ -143,6 +143,7 @@ class ConfigOptions:
         self._mode_reports = 0
         """Number of the agent's reports of its current legacy mode."""
         self._watchers: set[_Watcher] = set()
+        self._over = False
 
     def __repr__(self) -> str:
         return f"ConfigOptions({[option.id for option in self._all]!r})"
@@ -226,6 +227,8 @@ class ConfigOptions:
         """
         watcher = _Watcher(self)
         self._watchers.add(watcher)
+        if self._over:
+            watcher.end()
         return watcher
 
     # Called by `AgentSession`.
@@ -251,6 +254,7 @@ class ConfigOptions:
 
     def ended(self) -> None:
         """End the iterators of `watch`, with the session."""
+        self._over = True
         for watcher in tuple(self._watchers):
             watcher.end()
 

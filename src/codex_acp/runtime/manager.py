@@ -343,11 +343,11 @@ class AgentRuntime:
             self._last_end[spec.key] = error
             raise
         self._processes.add(process)
+        process.lifetime.add_done_callback(lambda _: self._processes.discard(process))
 
         def note_end(error: TransportError) -> None:
             restarts.add(self._clock())
             self._last_end[spec.key] = error
-            self._processes.discard(process)
 
         process.on_ended = note_end
         if process.failure is not None:  # it ended before `on_ended` was set
@@ -375,7 +375,6 @@ class AgentRuntime:
             elif isinstance(outcome, Exception):
                 logger.debug("closing the runtime: %s", outcome)
         await asyncio.gather(*[process.aclose() for process in tuple(self._processes)])
-        self._processes.clear()
         self._shared.clear()
 
 

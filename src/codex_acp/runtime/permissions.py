@@ -329,7 +329,7 @@ class Answers:
                     answer = await question()
             finally:
                 self._open.discard(scope)
-        return None if self._refusing else answer
+        return None if scope.cancel_called else answer
 
 
 answering: Final[ContextVar[bool]] = ContextVar("answering", default=False)

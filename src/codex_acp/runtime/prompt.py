@@ -49,7 +49,6 @@ class RunningPrompt:
         cancel: Callable[[], None],
     ) -> None:
         self._gate = gate
-        self._send = send
         self._send_cancel = cancel
         self.record: Record = Record()
         self.cancelled: bool = False
@@ -64,7 +63,7 @@ class RunningPrompt:
         self._has_reader = True
         self._news = asyncio.Event()
         self._loop = asyncio.get_running_loop()
-        self._task = self._loop.create_task(self._run(), name="acp prompt")
+        self._task = self._loop.create_task(self._run(send), name="acp prompt")
 
     @property
     def done(self) -> bool:
@@ -159,9 +158,9 @@ class RunningPrompt:
         with suppress(RuntimeError):  # the loop is closed
             self._loop.call_soon_threadsafe(self.cancel_and_discard)
 
-    async def _run(self) -> None:
+    async def _run(self, send: Callable[[RunningPrompt], Awaitable[PromptResponse]]) -> None:
         try:
-            self.response = await self._send(self)
+            self.response = await send(self)
         except asyncio.CancelledError:
             if self.error is None:
                 self.error = CodexAcpError("the prompt was given up with its session")

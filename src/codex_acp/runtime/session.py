@@ -43,6 +43,8 @@ class Session:
         self._process: AgentProcess = state.process
         self._on_closed = on_closed
         self._closing: asyncio.Task[None] | None = None
+        self._latest: RunningPrompt | None = None
+        """The last prompt of the program; it may wait for the prompt that the agent works on."""
         self.deleted: bool = False
         """Whether `delete` has deleted the session."""
         self.opened = opened
@@ -125,11 +127,11 @@ class Session:
         """
         self._must_be_open()
         blocks = self._content_blocks(content)
-        previous = self._state.prompt
+        previous = self._latest
         if previous is not None and previous.goes_on:
             raise MisuseError("a prompt runs in this session; wait for its end or cancel it first")
         send = partial(self._send_prompt, blocks, previous)
-        running = RunningPrompt(self._process.gate, send, self._cancel)
+        running = self._latest = RunningPrompt(self._process.gate, send, self._cancel)
         if previous is None or previous.agent_has_stopped:
             self._state.prompt = running
         return Prompt(running)
