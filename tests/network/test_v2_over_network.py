@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from codex_acp.adapter.network.limits import Limits
 from tests.network.listening_adapter import JsonClient
 from tests.network.served import ALICE, BOB, served, several_tokens
@@ -74,3 +76,32 @@ async def test_a_question_and_a_running_turn_move_from_v2_to_v1_and_back(tmp_pat
             await client.choose(await client.question(), "reject_once")
             await client.until(lambda: states(client)[-1:] == ["idle"])
         assert len([line for line in server.decisions() if '"decline"' in line]) == 1
+
+
+@pytest.mark.parametrize("begun", ["session/prompt", "_session/steering"])
+@pytest.mark.parametrize("versions", [(1, 1), (1, 2), (2, 1), (2, 2)])
+async def test_whoever_takes_a_turn_over_is_told_its_end_in_the_words_of_its_version(
+    versions: tuple[int, int], begun: str, tmp_path: Path
+) -> None:
+    first, second = versions
+    limits = Limits(keep_seconds=600)
+    async with (
+        served(tmp_path, limits=limits) as server,
+        server.connect(version=first) as one,
+        server.connect(version=second) as other,
+    ):
+        session = await one.new_session(server.cwd)
+        prompt = [{"type": "text", "text": "ask"}]
+        await one.start(begun, {"sessionId": session, "prompt": prompt})
+        await one.question()
+        where: Json = {"sessionId": session, "cwd": str(server.cwd), "mcpServers": []}
+        await other.ask("session/resume", where)
+        await other.choose(await other.question(), "allow_once")
+        told = "The prompt of an earlier connection has ended: end_turn"
+        if second == 1:
+            await other.until(lambda: told in str(other.updates))
+        else:
+            await other.until(lambda: states(other)[-1:] == ["idle"])
+            answer = await other.outcome(await other.prompt(session, "hello"))
+            assert answer["result"]["messageId"]
+            assert told not in str(other.updates)

@@ -351,7 +351,8 @@ class CodexAgent:
                     logger.warning("a prompt is run again, on another Codex: %s", error.message)
             return PromptResult(CANCELLED)
 
-        return await self.sessions.transcript.prompt(session_id, run())
+        prompt = self.sessions.transcript.prompt(session_id, run())
+        return await self.sessions.client_of(session_id).await_prompt(prompt)
 
     async def begin_prompt(
         self,

@@ -10,9 +10,12 @@ from codex_acp.acp.capabilities import ClientFeatures, features_in
 from codex_acp.mapping.events import Notice
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable
+
     from codex_acp.acp.either_agent_side import EitherAgentSide
     from codex_acp.adapter.outflow import Outflow
     from codex_acp.adapter.questioner import ConnectionQuestioner
+    from codex_acp.adapter.session.driver import PromptResult
     from codex_acp.adapter.side_tasks import Spawn
     from codex_acp.jsonrpc.message import JsonValue
     from codex_acp.mapping.events import SessionEvent
@@ -39,6 +42,9 @@ class Client:
         """Note the ``params`` of the client's ``initialize``, and the chosen ``version``."""
         self.features = features_in(params.get("clientCapabilities"), version)
         self._version = version
+
+    async def await_prompt(self, prompt: Awaitable[PromptResult]) -> PromptResult:
+        return await prompt
 
     @cached_property
     def questioner(self) -> ConnectionQuestioner:

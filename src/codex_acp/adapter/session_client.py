@@ -10,11 +10,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
 
     from codex_acp.acp._generated.v1 import models as v1
     from codex_acp.acp._generated.v2 import models as v2
     from codex_acp.acp.capabilities import ClientFeatures
+    from codex_acp.adapter.session.driver import PromptResult
     from codex_acp.jsonrpc.message import JsonValue, RequestId
     from codex_acp.mapping.events import PermissionQuestion, SessionEvent
     from codex_acp.routing.ledger import OutcomeCancelled, Selected
@@ -93,3 +94,8 @@ class SessionClient(Protocol):
     @property
     def questioner(self) -> Questioner:
         """The sender of questions to the person."""
+
+    async def await_prompt(self, prompt: Awaitable[PromptResult]) -> PromptResult:
+        """Await a prompt of the client that shows the session now. If another client shows the
+        session at the end, tell that client the end."""
+        return await prompt

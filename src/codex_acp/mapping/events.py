@@ -284,6 +284,13 @@ class CompactionChanged:
 
 
 @record
+class PromptEnded:
+    """End of a prompt, for another client than its sender. v2 tells it by `StateChanged`."""
+
+    end: PromptEnd
+
+
+@record
 class StateChanged:
     """Activity of the session."""
 
@@ -342,6 +349,7 @@ SessionEvent: TypeAlias = (
     | ModeChanged
     | CompactionChanged
     | StateChanged
+    | PromptEnded
     | SharedEvent
 )
 """One piece of news of a session for its client."""

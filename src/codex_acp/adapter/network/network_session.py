@@ -12,7 +12,6 @@ import asyncio
 import logging
 from collections import OrderedDict
 from contextlib import contextmanager
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 import anyio
@@ -128,7 +127,7 @@ class Journal:
         return [
             entry.joined
             for entry in self._entries.values()
-            if not entry.sent and isinstance(entry.event, events.Notice)
+            if not entry.sent and isinstance(entry.event, events.Notice | events.PromptEnded)
         ]
 
     def unsent(self, turn: object | None) -> list[events.SessionEvent]:
@@ -366,7 +365,6 @@ class NetworkSession:
         task = asyncio.ensure_future(begin())  # begins before it can be cancelled below
         self._prompts.add(task)
         task.add_done_callback(self._prompts.discard)
-        task.add_done_callback(partial(self._report_earlier_prompt, client))
         try:
             return await shielded(task)
         except asyncio.CancelledError:
@@ -376,19 +374,21 @@ class NetworkSession:
                 _ = task.cancelled() or task.exception()  # else asyncio logs the exception
             raise
 
-    def _report_earlier_prompt(self, client: Client, task: asyncio.Task[PromptResult]) -> None:
-        """Send the end of a prompt to the client that shows the session now, if not its sender."""
-        from_earlier = client.gone or self.client not in (client, None)
-        if task.cancelled() or self._ended or not from_earlier:
-            return
-        error, title = task.exception(), "The prompt of an earlier connection has"
-        if error is None:
-            notice = events.Notice("info", f"{title} ended: {task.result().stop.reason}")
-        else:
-            why = error.message if isinstance(error, RpcError) else error
-            notice = events.Notice("error", f"{title} failed: {why}")
-        self.send(self.session_id, notice)
-        self.flush()
+    async def await_prompt(self, prompt: Awaitable[PromptResult]) -> PromptResult:
+        sender = self._last_client
+        end: events.PromptEnd | None = None
+        try:
+            result = await prompt
+            end = result.stop
+            return result
+        except RpcError as error:
+            end = events.PromptFailure(error.code, error.message, {})
+            raise
+        finally:
+            from_earlier = sender.gone or self.client not in (sender, None)
+            if end is not None and from_earlier and not self._ended:
+                self.send(self.session_id, events.PromptEnded(end))
+                self.flush()
 
     @property
     def busy(self) -> bool:

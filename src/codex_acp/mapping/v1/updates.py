@@ -65,8 +65,9 @@ def updates_of(event: events.SessionEvent, features: ClientFeatures) -> Sequence
                 )
                 for part in event.content
             ]
-        case events.Notice():
-            return (_notice(event, features),) if features.notices or not event.optional else ()
+        case events.Notice() | events.PromptEnded():
+            notice = event if isinstance(event, events.Notice) else _end_of_prompt(event.end)
+            return (_notice(notice, features),) if features.notices or not notice.optional else ()
         case events.ToolCallAnnounced() | events.ToolCallChanged():
             is_new = isinstance(event, events.ToolCallAnnounced)
             kind = ToolCallSessionUpdate if is_new else ToolCallUpdateSessionUpdate
@@ -103,6 +104,13 @@ def _notice(notice: events.Notice, features: ClientFeatures) -> SessionUpdate:
     if notice.details:
         update.description = notice.details
     return update
+
+
+def _end_of_prompt(end: events.PromptEnd) -> events.Notice:
+    title = "The prompt of an earlier connection has"
+    if isinstance(end, events.PromptFailure):
+        return events.Notice("error", f"{title} failed: {end.message}")
+    return events.Notice("info", f"{title} ended: {end.reason}")
 
 
 def _markdown(text: str) -> str:

@@ -69,8 +69,8 @@ def updates_of(event: events.SessionEvent) -> Sequence[SessionUpdate]:
                 return (models.TerminalUpdateSessionUpdate(terminal_id=terminal_id, output=output),)
             data = _base64(event.data)
             return (models.TerminalOutputChunkSessionUpdate(terminal_id=terminal_id, data=data),)
-        case events.ModeChanged():
-            return ()  # in v2 a mode is only a config option
+        case events.ModeChanged() | events.PromptEnded():
+            return ()  # in v2 a mode is only a config option, and the state tells the end
     if isinstance(event, _Rare):
         update: SessionUpdate = MODELS.decode("SessionUpdate", _as_json(event), "an update")
         return (update,)
