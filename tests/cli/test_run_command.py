@@ -27,7 +27,7 @@ from codex_acp.cli.main import main
 from codex_acp.cli.screen import TextOutput, write_rest
 from codex_acp.testing import CodexHome, ScriptedModel, Text
 from tests.cli.command import COMMAND, WAIT_SECONDS, environment
-from tests.cli.on_terminal import GUTTER, STYLES, OnTerminal, agent
+from tests.cli.on_terminal import GUTTER, STYLES, TERMINAL_SECONDS, OnTerminal, agent
 from tests.support.processes import lives
 
 
@@ -280,6 +280,19 @@ def test_ctrl_c_cancels_the_prompt(env: dict[str, str]) -> None:
         terminal.process.send_signal(signal.SIGINT)
         terminal.until("the agent stopped: cancelled")
         assert terminal.end()[0] == 130
+
+
+def test_ctrl_c_that_also_ends_the_reader_of_the_text_shows_no_traceback(
+    env: dict[str, str],
+) -> None:
+    with OnTerminal(env, *agent("waits for cancel"), "Go.") as terminal:
+        assert terminal.process.stdout is not None
+        assert terminal.process.stdout.read(6) == b"Hello."
+        terminal.process.stdout.close()
+        terminal.process.send_signal(signal.SIGINT)
+        terminal.until("the agent stopped: cancelled")
+        assert terminal.process.wait(TERMINAL_SECONDS) == 130
+        assert "Traceback" not in terminal.screen
 
 
 def test_ctrl_c_settles_an_open_question(env: dict[str, str]) -> None:

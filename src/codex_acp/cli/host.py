@@ -238,7 +238,9 @@ class Host:
             self._prompt.cancel()
             self._screen.note_cancel()
             if self._json_output is None:
-                self._screen.note("cancelling; Ctrl-C again ends the agent at once")
+                # Ctrl-C also ends the reader of a pipe; the next write of the prompt reports it.
+                with suppress(OSError, CodexAcpError):
+                    self._screen.note("cancelling; Ctrl-C again ends the agent at once")
             return
         self.runtime.kill()
         if self._task is not None:
