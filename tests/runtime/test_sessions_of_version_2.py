@@ -82,14 +82,17 @@ def said(permission: Permission) -> list[str]:
     return [c.content.text for c in shown if isinstance(c.content, TextContentBlock)]
 
 
+@pytest.mark.parametrize("before", [["shown before"], ["shown before", "Because."]])
 @pytest.mark.parametrize("kind", ["command", "tool_call"])
-async def test_why_it_is_asked_stands_behind_what_was_shown(kind: str) -> None:
+async def test_why_it_is_asked_stands_once_behind_what_was_shown(
+    kind: str, before: list[str]
+) -> None:
     agent = ScriptedAgentV2()
     seen: list[Permission] = []
-    shown = {"type": "content", "content": text("shown before")}
+    shown = [{"type": "content", "content": text(words)} for words in before]
     subject = {**(SUBJECTS[kind] or {}), "toolCallId": "t"}
     async with AgentRuntime(permissions=seen.append) as runtime, runtime.open(agent.spec()):
-        agent.say({"sessionUpdate": "tool_call_update", "toolCallId": "t", "content": [shown]})
+        agent.say({"sessionUpdate": "tool_call_update", "toolCallId": "t", "content": shown})
         with anyio.fail_after(WAIT):
             await asked(agent, subject if kind == "command" else SUBJECTS[kind])
     assert said(seen[0]) == ["shown before", "Because."]

@@ -440,7 +440,7 @@ _numbers = count(1)
 def permission_request(
     request: v2.RequestPermissionRequest, calls: ToolCalls
 ) -> v1.RequestPermissionRequest:
-    """Convert a permission request to one about a tool call, whose content ends with the
+    """Convert a permission request to one about a tool call, whose content has the
     ``description``. ``title``, ``description`` and ``subject`` are kept as unknown fields of the
     model."""
     question = plain(request)
@@ -484,10 +484,11 @@ def _tool_call_of_command(question: Json, calls: ToolCalls, new_call: Json) -> J
 
 
 def _content_with_description(question: Json, calls: ToolCalls, call_id: str) -> Json:
-    """Return ``content`` of a known tool call, ending with the request's description, if any."""
+    """Return ``content`` of a known tool call, with the request's description, if any, once."""
     if not question.get("description"):
         return {}
-    return {"content": [*calls.send_content(call_id), _text_content(question["description"])]}
+    content, why = calls.send_content(call_id), _text_content(question["description"])
+    return {"content": content if why in content else [*content, why]}
 
 
 MAX_MESSAGES: Final = 64
