@@ -260,6 +260,15 @@ def test_no_row_of_the_live_table_is_wider_than_the_terminal() -> None:
     assert len(rows) == 2
 
 
+def test_the_columns_of_the_live_table_stand_below_each_other() -> None:
+    progress = Progress(3, lambda *_: None)
+    for task_id in ("a", "\u65e5\u672c", "x" * 60):
+        progress.apply(task_id, {"type": "worker", "worker": "w"})
+    rows = [row.partition("started on w")[0] for row in progress.table(79)[1:]]
+    assert len({sum(map(columns_of, row)) for row in rows}) == 1
+    assert rows[2].split()[0] == "x" * 25 + "..."
+
+
 @pytest.mark.attack("agent")
 @pytest.mark.parametrize(
     ("name", "value"),

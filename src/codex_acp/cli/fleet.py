@@ -26,6 +26,7 @@ from codex_acp.cli.terminal import (
     LineReader,
     LiveRows,
     clipped,
+    columns_of,
     print_error,
     rows_of,
 )
@@ -357,9 +358,12 @@ class Progress:
         """Return the summary, and a row for each running task."""
         rows, now = [self.summary()], time.monotonic()
         for task_id, row in self.rows.items():
-            name = shortened(visible(task_id), NAME_COLUMNS)
+            name = visible(task_id)
+            if name != clipped(name, NAME_COLUMNS):
+                name = f"{clipped(name, NAME_COLUMNS - 3)}..."
+            name += " " * (NAME_COLUMNS - sum(map(columns_of, name)))
             numbers = f"{now - row.since:6.0f} s {row.tokens:8}"
-            rows.append(f"  {name:{NAME_COLUMNS}} {numbers}  {row.state}")
+            rows.append(f"  {name} {numbers}  {row.state}")
         return [clipped(row, columns) for row in rows]
 
     def _set_state(self, task_id: str, state: str) -> None:
