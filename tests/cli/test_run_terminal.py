@@ -22,7 +22,7 @@ from codex_acp.acp.types import (
     ToolCallUpdateSessionUpdate,
 )
 from codex_acp.cli.screen import TextOutput
-from codex_acp.cli.terminal import columns_of, wrapped
+from codex_acp.cli.terminal import columns_of, rows_of, wrapped
 from codex_acp.errors import ProcessExited
 from codex_acp.runtime import ToolCall
 from tests.cli.command import COMMAND, WAIT_SECONDS, environment
@@ -90,11 +90,20 @@ def terminal_prompt(behaviour: str) -> str:
     return PROMPT if behaviour == "asks" else " to choose; Enter: not now: "
 
 
-def test_a_note_is_broken_between_words() -> None:
-    class Terminal(io.StringIO):
-        def isatty(self) -> bool:
-            return True
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
 
+
+def test_a_sentence_with_wide_characters_is_broken_between_words() -> None:
+    text = "  " + "\u65e5\u672c " * 30 + "end"
+    rows = rows_of(text, Terminal(), indent=4)
+    assert " ".join(row.strip() for row in rows) == text.strip()
+    assert [len(row) - len(row.lstrip()) for row in rows] == [2, 4, 4]
+    assert all(sum(map(columns_of, row)) <= 80 for row in rows)
+
+
+def test_a_note_is_broken_between_words() -> None:
     err = Terminal()
     TextOutput(io.StringIO(), err, live=False).note(f"warning: {'word ' * 20}https://{'x' * 90}")
     rows = STYLES.sub("", err.getvalue()).splitlines()

@@ -16,7 +16,6 @@ import re
 import signal
 import sys
 from contextlib import contextmanager, suppress
-from textwrap import wrap
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias
 from unicodedata import category, east_asian_width
 
@@ -130,11 +129,16 @@ def rows_of(text: str, stream: TextIO, *, indent: int = 0) -> list[str]:
     """
     if not stream.isatty():
         return [text]
-    rows = wrap(
-        text, size_of(stream).columns, subsequent_indent=" " * indent, break_long_words=False,
-        break_on_hyphens=False,
-    )  # fmt: skip
-    return rows or [text]
+    rows, used = [""], 0
+    for spaces, word in re.findall("( *)([^ ]+)", text):
+        width = sum(map(columns_of, word))
+        used += len(spaces) + width
+        if rows[-1] and used > size_of(stream).columns:
+            rows.append(" " * indent + word)
+            used = indent + width
+        else:
+            rows[-1] += spaces + word
+    return rows
 
 
 def wants_colours(out: TextIO) -> bool:
