@@ -11,6 +11,7 @@ from typing import Any, cast
 import anyio
 import pytest
 
+from codex_acp.adapter.config_options import Config
 from codex_acp.adapter.network import connection as network
 from codex_acp.adapter.network.connection import NetworkConnection
 from codex_acp.adapter.network.limits import Limits
@@ -175,3 +176,31 @@ async def test_a_load_that_is_cancelled_takes_nothing_away(
         assert one.text(session).endswith("Hello.")
         assert one.withdrawn == []
         assert "shown on another connection" not in str(one.updates)
+
+
+async def test_a_load_that_is_cancelled_at_its_end_leaves_the_session_in_its_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun = anyio.Event()
+
+    async def never(*_: object) -> None:
+        begun.set()
+        await anyio.sleep_forever()
+
+    other_directory = tmp_path / "other"
+    other_directory.mkdir()
+    async with served(tmp_path) as server, server.connect() as one, server.connect() as other:
+        session = await one.new_session(server.cwd)
+        await one.outcome(await one.prompt(session, "hello"))
+        with monkeypatch.context() as hung:
+            hung.setattr(Config, "_restore_choices", never)
+            there = {**where(server, session), "cwd": str(other_directory)}
+            loading = await other.start("session/load", there)
+            with anyio.fail_after(WAIT):
+                await begun.wait()
+            await other.send({"method": "$/cancel_request", "params": {"requestId": loading}})
+            assert "error" in await other.outcome(loading)
+        await one.outcome(await one.prompt(session, "/status"))
+        assert f"`{server.cwd}`" in one.text(session)
+        await one.outcome(await one.prompt(session, "hello"))
+        assert one.text(session).endswith("Hello.")

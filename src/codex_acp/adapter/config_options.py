@@ -169,7 +169,7 @@ class ConfigSession(NotificationSink):
         self._models: tuple[str, ...] = (self.settings.model,)
         """The models that the session has had."""
         self._pending: _PendingChange | None = None
-        self._subscribe()
+        self.subscribe()
 
     def move(self, catalogues: Catalogues, result: JsonValue) -> Settings:
         """Move to the connection on which the thread was resumed; return the earlier settings."""
@@ -179,7 +179,7 @@ class ConfigSession(NotificationSink):
             for known in (self.kept_access, self.began_with, self.inherited):
                 known.clear()
         self._catalogues, self.settings = catalogues, settings_of_thread(result)
-        self._subscribe()
+        self.subscribe()
         return before
 
     def take_over_sub_agents(self, earlier: ConfigSession) -> None:
@@ -213,7 +213,7 @@ class ConfigSession(NotificationSink):
         for thread_id in (self.id, *self.kept_access):
             self.codex.unsubscribe(thread_id, self)
 
-    def _subscribe(self) -> None:
+    def subscribe(self) -> None:
         self.directory.on_change = lambda: self._on_change(self)
         self.codex.subscribe(self.id, self, frozenset({SETTINGS_UPDATED}))
         for thread_id in self.kept_access:
@@ -404,13 +404,20 @@ class Config:
         )
         if earlier is not None:
             session.take_over_sub_agents(earlier)
-        if restore is not None:
-            await session.restore(restore)
-        await self._restore_choices(session, kept_choices, source)
-        if first_mode is not None:
-            session.first_mode_notices = await self._set_first_mode(session, first_mode)
-        seconds = NEW_WAIT_SECONDS if how == "new" else WAIT_SECONDS
-        await _wait(seconds, catalogues.done, directory.done)
+        try:
+            if restore is not None:
+                await session.restore(restore)
+            await self._restore_choices(session, kept_choices, source)
+            if first_mode is not None:
+                session.first_mode_notices = await self._set_first_mode(session, first_mode)
+            seconds = NEW_WAIT_SECONDS if how == "new" else WAIT_SECONDS
+            await _wait(seconds, catalogues.done, directory.done)
+        except BaseException:
+            if earlier is not None:  # opening the session again failed: it stays as it was
+                session.unsubscribe()
+                earlier.subscribe()
+                self._sessions[session_id] = earlier
+            raise
         return session
 
     async def move(self, session_id: str, codex: AppServerConnection, result: JsonValue) -> None:

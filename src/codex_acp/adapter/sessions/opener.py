@@ -274,8 +274,11 @@ class SessionOpener:
             try:
                 return await self._result(session_id, codex, result, how, setup, directory)
             except BaseException:
-                if earlier is None and not self._is_busy(session_id):
-                    await self.drop(session_id)
+                if not self._is_busy(session_id):
+                    if earlier is None:
+                        await self.drop(session_id)
+                    else:
+                        self._sessions.put_back(session_id, earlier)
                 raise
 
     async def wait_ready(self, session_id: str) -> bool:

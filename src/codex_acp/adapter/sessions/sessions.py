@@ -272,6 +272,13 @@ class Sessions:
             if opened.session is not None:
                 opened.session.detach()
 
+    def put_back(self, session_id: str, earlier: OpenSession) -> None:
+        """Have a session as before it was opened again, which failed: with its ``earlier`` entry,
+        whose thread is resumed before the next turn."""
+        self.close(session_id)
+        earlier.unloaded = True
+        self._open[session_id] = earlier
+
     # Open sessions.
 
     def __iter__(self) -> Iterator[str]:
