@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -16,9 +17,12 @@ from codex_acp.adapter.network import connection as network
 from codex_acp.adapter.network.connection import NetworkConnection
 from codex_acp.adapter.network.limits import Limits
 from codex_acp.adapter.network.network_session import NetworkSession
+from codex_acp.adapter.session.driver import PromptResult
 from codex_acp.adapter.sessions import replay
 from codex_acp.errors import RpcError
 from codex_acp.mapping.events import (
+    PromptEnded,
+    PromptStop,
     SessionEvent,
     StateChanged,
     ToolCallAnnounced,
@@ -81,6 +85,31 @@ def test_who_takes_a_session_over_is_shown_the_tool_calls_of_the_turn_that_runs(
     assert other.shown == [announced]
     session.attach(cast("Any", one), None)
     assert one.shown.count(announced) == 2
+
+
+async def test_who_takes_a_session_over_while_its_prompt_is_cancelled_is_told_of_the_end() -> None:
+    sessions = SimpleNamespace(open_session=lambda _: None)
+    agent = SimpleNamespace(sessions=sessions)
+    one, other = Shown(), Shown()
+    session = NetworkSession("me", cast("Any", agent), cast("Any", one), outlives_client=False)
+    ending, ended = anyio.Event(), anyio.Event()
+
+    async def prompt() -> PromptResult:
+        try:
+            await anyio.sleep_forever()
+        finally:  # Codex ends the turn
+            ending.set()
+            await ended.wait()
+        raise AssertionError
+
+    running = asyncio.ensure_future(session.await_prompt(prompt()))
+    await asyncio.sleep(0)
+    running.cancel()
+    await ending.wait()
+    session.attach(cast("Any", other), None)
+    ended.set()
+    await asyncio.wait({running})
+    assert other.shown == [PromptEnded(PromptStop("cancelled"))]
 
 
 @pytest.mark.attack("network")

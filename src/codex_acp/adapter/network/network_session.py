@@ -384,6 +384,9 @@ class NetworkSession:
         except RpcError as error:
             end = events.PromptFailure(error.code, error.message, {})
             raise
+        except asyncio.CancelledError:
+            end = events.PromptStop("cancelled")
+            raise
         finally:
             from_earlier = sender.gone or self.client not in (sender, None)
             if end is not None and from_earlier and not self._ended:
