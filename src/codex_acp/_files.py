@@ -9,6 +9,8 @@ import errno
 import os
 import stat
 
+from codex_acp.errors import MisuseError, refuse_unless
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from pathlib import Path
@@ -19,6 +21,21 @@ MAX_LINKS = 40
 
 _PER_PROCESS = ("/proc", "/dev/fd")
 """Directories whose content differs between processes."""
+
+
+def absolute(what: str, path: str | os.PathLike[str]) -> str:
+    """Return the path ``what`` of a program made absolute; its links stay. Raises MisuseError for a
+    value that is no path, is not UTF-8, or is relative to a directory that is gone."""
+    refuse_unless(isinstance(path, str | os.PathLike), f"{what} is a path", path)
+    try:
+        found = os.path.abspath(os.fspath(path))  # noqa: PTH100 - Path.absolute keeps ``..``
+        found.encode()
+    except UnicodeEncodeError as error:
+        msg = f"{what} is not UTF-8: no agent takes it: {error.object!r}"
+        raise MisuseError(msg) from error
+    except FileNotFoundError as error:
+        raise MisuseError("the current directory is gone; go to one that there is") from error
+    return found
 
 
 class PerProcessError(OSError):

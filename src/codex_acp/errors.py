@@ -35,7 +35,10 @@ from __future__ import annotations
 
 TYPE_CHECKING = False  # importing typing would delay the spawn of a process
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
+    from typing import TypeVar
+
+    _T = TypeVar("_T")
 
 __all__ = [
     "CodexAcpError", "MisuseError", "IncompleteTable", "UnknownOption",
@@ -59,6 +62,20 @@ def refuse_unless(is_right: object, wanted: str, given: object) -> None:
     """Raise MisuseError for a value that only a program without type checks can give."""
     if not is_right:
         raise MisuseError(f"{wanted}, not {given!r}")
+
+
+def must_be_seconds(what: str, seconds: object) -> None:
+    """Raise MisuseError unless ``seconds`` is a positive number."""
+    is_number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
+    is_right = is_number and seconds > 0  # type: ignore[operator]
+    refuse_unless(is_right, f"{what} is a positive number of seconds", seconds)
+
+
+def several(what: str, values: Iterable[_T]) -> tuple[_T, ...]:
+    """Return the values as a tuple. Raises MisuseError for a single value, a text or a mapping."""
+    is_list = hasattr(values, "__iter__") and not isinstance(values, str | bytes | dict)
+    refuse_unless(is_list, f"{what} is a list", values)
+    return tuple(values)
 
 
 class UnknownOption(MisuseError, TypeError):

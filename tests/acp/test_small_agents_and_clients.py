@@ -296,7 +296,7 @@ async def test_a_method_that_acp_does_not_have_is_misuse() -> None:
         await run_agent(nothing, name="a", requests=rows, link=memory_pair()[0])
     with pytest.raises(MisuseError, match="session/think"):
         connect_agent(["true"], name="a", requests=rows)
-    with pytest.raises(MisuseError, match="list of words"):
+    with pytest.raises(MisuseError, match="is a list, not 'my"):
         connect_agent("my-agent --acp", name="a")
     with pytest.raises(LaunchError, match="no-such-agent"):
         connect_agent(["/no-such-agent"], name="a", capabilities=types.ClientCapabilities())

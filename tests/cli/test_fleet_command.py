@@ -56,7 +56,7 @@ def test_a_file_of_tasks_is_run_shown_and_gone_on_with(tmp_path: Path) -> None:
     code, printed, _ = fleet(tmp_path, "show", out)
     assert (code, printed[-1]) == (0, "2 completed, 0 failed, 0 left, 7 tokens")
     code, _, told = fleet(tmp_path, "run", file, "--out", out)
-    assert (code, "go on with --resume" in told) == (2, True)
+    assert (code, "resume (--resume)" in told) == (2, True)
     tasks_file(
         tmp_path, line("a", tmp_path, say="Hi.", tokens=7), line("c", tmp_path, stop="refusal")
     )

@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from codex_acp.codex import CodexClient, LaunchOptions, Policy, ask, first_of
+from codex_acp.acp import connect_agent
+from codex_acp.codex import (
+    CodexClient,
+    LaunchOptions,
+    Policy,
+    Thread,
+    allow_commands,
+    allow_edits,
+    ask,
+    first_of,
+    image,
+)
 from codex_acp.codex.sync import Codex
 from codex_acp.errors import MisuseError, UnknownOption
 from codex_acp.runtime import AgentRuntime, AgentSpec, TerminalAccess, allow_kinds
@@ -18,6 +30,10 @@ if TYPE_CHECKING:
 
 def a_client() -> CodexClient:
     return CodexClient(memory_pair()[0])
+
+
+def a_thread() -> Thread:
+    return a_client().threads.get("t")
 
 
 MISTAKES: list[tuple[Callable[[], Any], type[Exception], str]] = [
@@ -40,6 +56,35 @@ MISTAKES: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (
         lambda: AgentRuntime(terminals=TerminalAccess()).open(AgentSpec(["a"], version=2)),
         MisuseError, "without files, terminals",
+    ),
+    (lambda: AgentSpec.parse(cast("Any", ["a"])), MisuseError, "a command line is a text"),
+    (
+        lambda: AgentRuntime().open(additional_directories="/tmp"), MisuseError,
+        "additional_directories is a list, not '/tmp'",
+    ),
+    (lambda: AgentRuntime().open(cwd=cast("Any", 3)), MisuseError, "a path, not 3"),
+    (
+        lambda: AgentRuntime().open(permissions=cast("Any", "allow")), MisuseError,
+        "permissions is a function, not 'allow'",
+    ),
+    (
+        lambda: AgentRuntime().open(mcp_servers=cast("Any", {"x": {}})), MisuseError,
+        "mcp_servers is a list",
+    ),
+    (lambda: connect_agent(cast("Any", Path("x")), name="a"), MisuseError, "is a list, not Posix"),
+    (lambda: connect_agent(cast("Any", ["x", 3]), name="a"), MisuseError, "is a list of words"),
+    (lambda: LaunchOptions(codex=cast("Any", 3)), MisuseError, "codex is a path, not 3"),
+    (lambda: CodexClient(cast("Any", "codex")), MisuseError, "CodexClient.start makes a client"),
+    (lambda: CodexClient(memory_pair()[0], tools=cast("Any", print)), MisuseError, "tools is a li"),
+    (lambda: allow_edits(within=cast("Any", None)), MisuseError, "within is a path, not None"),
+    (lambda: allow_commands(cast("Any", [3])), MisuseError, "a command is a list, not 3"),
+    (lambda: image(cast("Any", None)), MisuseError, "an image is a path, not None"),
+    (lambda: a_client().threads.get(cast("Any", a_thread())), MisuseError, "named by its id, not "),
+    (lambda: a_thread().turn("Hi.", cwd=cast("Any", 3)), MisuseError, "a path, not 3"),
+    (lambda: a_thread().turn("Hi.", silent_after=cast("Any", "a")), MisuseError, "silent_after is"),
+    (
+        lambda: a_thread().turn("Hi.", output_type=cast("Any", {"type": "object"})), MisuseError,
+        "give a pydantic model, a dataclass or a TypedDict",
     ),
     (lambda: ask(cast("Any", None)), MisuseError, "ask takes the function to call, not None"),
     (lambda: a_client().handle(cast("Any", print)), MisuseError, '@codex.handle("currentTime/read'),

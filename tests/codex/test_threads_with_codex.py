@@ -135,13 +135,25 @@ async def test_compacting_that_fails_says_so() -> None:
 async def test_what_codex_does_not_know_is_an_error_that_names_it() -> None:
     with anyio.fail_after(WAIT_SECONDS):
         async with CodexBench() as bench:
-            with pytest.raises(ErrorReply, match=NO_THREAD):
-                await bench.codex.threads.resume(NO_THREAD)
-            with pytest.raises(ErrorReply, match="invalid"):
-                await bench.codex.threads.resume("not-an-id")
-            with pytest.raises(ErrorReply, match=NO_THREAD):
-                await bench.codex.threads.get(NO_THREAD).run("Hi.")
+            threads = bench.codex.threads
+            with pytest.raises(ErrorReply, match=f"thread/resume .*{NO_THREAD}; .* no such thread"):
+                await threads.resume(NO_THREAD)
+            with pytest.raises(ErrorReply, match=r"thread/fork .*invalid.*; .* no such thread"):
+                await threads.fork("not-an-id")
+            with pytest.raises(ErrorReply, match=f"turn/start .*{NO_THREAD}; .* no such thread"):
+                await threads.get(NO_THREAD).run("Hi.")
             assert (await bench.thread()).id  # and nothing is broken
+
+
+async def test_a_turn_of_a_thread_that_was_not_resumed_says_how_to_begin() -> None:
+    with anyio.fail_after(WAIT_SECONDS):
+        async with CodexBench([[Text("Hello.")]]) as bench:
+            thread = await bench.thread()
+            await thread.run("Hi.")
+            await bench.codex.aclose()
+            later = await bench.another_client()
+            with pytest.raises(ErrorReply, match=r"turn/start .*resume\(\) first"):
+                await later.threads.get(thread.id).run("Hi.")
 
 
 async def test_what_was_never_told_is_not_made_up() -> None:

@@ -63,7 +63,7 @@ async def test_what_is_all_done_starts_no_engine(tmp_path: Path) -> None:
 async def test_a_used_directory_is_not_used_again_without_being_asked(tmp_path: Path) -> None:
     out = tmp_path / "out"
     await outcomes(fleet_of(out), task("a", tmp_path, say="x"))
-    with pytest.raises(OutDirectoryError, match="go on with --resume"):
+    with pytest.raises(OutDirectoryError, match="go on with resume"):
         await outcomes(fleet_of(out), task("b", tmp_path, say="x"))
 
 

@@ -6,6 +6,7 @@ Owns the handshake and the agent's process. A program then calls the methods of 
 
 from __future__ import annotations
 
+import os
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any, Final, Literal, Self, cast
 
@@ -16,12 +17,11 @@ from codex_acp.acp.client_of_both_versions import ClientOfBothVersions, versions
 from codex_acp.acp.client_side import outcome_of
 from codex_acp.acp.dialects import complete_rows
 from codex_acp.acp.side import acp_connection
-from codex_acp.errors import LaunchError, MisuseError
+from codex_acp.errors import LaunchError, MisuseError, refuse_unless, several
 from codex_acp.transport.child import spawn
 from codex_acp.transport.remote_agent import is_agent_url, remote_agent_link
 
 if TYPE_CHECKING:
-    import os
     from collections.abc import Mapping, Sequence
 
     from codex_acp.acp._generated.v1.handlers import (
@@ -140,15 +140,15 @@ def _link(
         return remote_agent_link(agent, token)
     if token is not None:
         raise MisuseError("a token is for the URL of an agent")
-    if not isinstance(agent, list | tuple | str):
+    if hasattr(agent, "start"):
         return cast("Link", agent)
-    if isinstance(agent, str) or not agent:
-        msg = f"an agent's command is a list of words, not {agent!r}; nor is it the URL of one"
-        raise MisuseError(msg)
+    command = several("a command, if this is no link or URL,", agent)
+    are_words = command and all(isinstance(word, str | os.PathLike) for word in command)
+    refuse_unless(are_words, "an agent's command is a list of words", agent)
     try:
-        return spawn(agent, env=env, cwd=cwd)
+        return spawn(command, env=env, cwd=cwd)
     except OSError as error:
-        raise LaunchError(f"the agent {agent[0]!r} cannot be started: {error}") from error
+        raise LaunchError(f"the agent {command[0]!r} cannot be started: {error}") from error
 
 
 def _advertised(

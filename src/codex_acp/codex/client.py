@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from codex_acp.codex.connection.launch import LaunchOptions, spawn_app_server
 from codex_acp.codex.request_api import RequestApi
-from codex_acp.errors import UnknownOption, refuse_unless
+from codex_acp.errors import UnknownOption, refuse_unless, several
 
 TYPE_CHECKING = False  # importing typing would delay the spawn of a process
 if TYPE_CHECKING:
@@ -65,6 +65,7 @@ class CodexClient(RequestApi):
         on_refused: Callable[[RefusedRequest], None] | None = None,
         on_line: Callable[[Direction, bytes], None] | None = None,
     ) -> None:
+        refuse_unless(not isinstance(link, str), "CodexClient.start makes a client", link)
         super().__init__(
             link,
             client_info=client_info,
@@ -76,7 +77,7 @@ class CodexClient(RequestApi):
         self._threads: Threads | None = None
         if policy is not None:
             self.use_policy(policy)
-        if tools := tuple(tools):
+        if tools := several("tools", tools):
             self.add_tools(tools)
 
     def __repr__(self) -> str:

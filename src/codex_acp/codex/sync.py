@@ -69,7 +69,7 @@ class LoopCalls:
         function, waits for its clean-up, and raises KeyboardInterrupt.
         """
         if self._loop is None:
-            raise MisuseError("use the Codex in a with statement")
+            raise MisuseError("a Codex can be used only within its `with` block")
         return self._loop.call(partial(function, *args))
 
 

@@ -229,7 +229,7 @@ class Journal:
 
 def _unwritten(path: Path, error: OSError) -> OutcomeNotWritten:
     why = error.strerror or str(error)
-    msg = f"{path} cannot be written: {why}; nothing more is run. Mend that, and use --resume"
+    msg = f"{path} cannot be written: {why}; nothing more is run. Mend that, and resume (--resume)"
     return OutcomeNotWritten(msg)
 
 
@@ -337,7 +337,7 @@ class OutDirectory:
             why = getattr(error, "strerror", None) or error
             raise OutcomeNotWritten(
                 f"the outcome of {outcome.id!r} cannot be written to {target}: {why}; nothing more "
-                "is run. Mend that, and go on with --resume"
+                "is run. Mend that, and go on with resume (--resume)"
             ) from error
         return target
 
@@ -390,7 +390,7 @@ def _claim(folder: Path, *, resume: bool) -> str:
     if version != DIRECTORY_VERSION or not isinstance(fleet_id, str) or not fleet_id.isalnum():
         raise OutDirectoryError(f"{manifest} is of another version; update codex-acp-sdk")
     if not resume:
-        msg = f"{folder} was used before; go on with --resume, or name another directory"
+        msg = f"{folder} was used before; go on with resume (--resume), or name another directory"
         raise OutDirectoryError(msg)
     return fleet_id
 

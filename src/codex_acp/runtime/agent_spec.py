@@ -96,6 +96,7 @@ class AgentSpec:
     def parse(cls, command: str, *, name: str = "") -> AgentSpec:
         """Make the spec of a command line, split into words as by a POSIX shell. Raises
         MisuseError."""
+        refuse_unless(isinstance(command, str), "a command line is a text", command)
         try:
             words = shlex.split(command)
         except ValueError as error:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import time
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
@@ -16,8 +15,9 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from anyio import to_thread
 
+from codex_acp._files import absolute
 from codex_acp.acp.types import DeleteSessionRequest, ListSessionsRequest
-from codex_acp.errors import MisuseError, PeerError, TransportError, refuse_unless
+from codex_acp.errors import MisuseError, PeerError, TransportError, refuse_unless, several
 from codex_acp.runtime.agent_process import AgentProcess
 from codex_acp.runtime.agent_session import WantedSession, open_session
 from codex_acp.runtime.agent_spec import BUILT_IN, AgentSpec
@@ -32,6 +32,7 @@ from codex_acp.transport.restart_limit import RestartLimit, Restarts
 from codex_acp.transport.shielding import finish, running_loop, shielded
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import AsyncIterator, Callable, Coroutine, Generator, Mapping, Sequence
 
     from codex_acp.acp import AgentFeatures
@@ -171,11 +172,16 @@ class AgentRuntime:
         """
         if key is not None and self._store is None:
             raise MisuseError("a key needs a store; give the runtime one")
+        refuse_unless(isinstance(session_id, str | None), "session_id is a text", session_id)
+        is_policy = permissions is None or callable(permissions)
+        refuse_unless(is_policy, "permissions is a function", permissions)
+        servers = several("mcp_servers", mcp_servers)
+        folders = several("additional_directories", additional_directories)
         wanted = WantedSession(
-            cwd=_absolute("." if cwd is None else cwd),
+            cwd=absolute("the working directory (cwd)", "." if cwd is None else cwd),
             session_id=session_id,
-            mcp_servers=tuple(mcp_servers),
-            directories=tuple(_absolute(folder) for folder in additional_directories),
+            mcp_servers=servers,
+            directories=tuple(absolute("a directory", folder) for folder in folders),
             policy=permissions,
             or_new=or_new,
             fork_if_busy=fork_if_busy,
@@ -200,7 +206,7 @@ class AgentRuntime:
                 raise MethodNotOffered(process.agent, "session/list")
             request = ListSessionsRequest()
             if cwd is not None:
-                request.cwd = _absolute(cwd)
+                request.cwd = absolute("the working directory (cwd)", cwd)
             sessions: list[SessionInfo] = []
             cursors: set[str] = set()
             while len(cursors) < MAX_PAGES:
@@ -384,22 +390,6 @@ def _has_failed(start: asyncio.Task[AgentProcess]) -> bool:
         return False
     failed = start.cancelled() or start.exception() is not None
     return failed or start.result().failure is not None
-
-
-def _absolute(path: str | os.PathLike[str]) -> str:
-    """Make a path absolute without resolving links: the agent may know it by the link's name."""
-    try:
-        absolute = os.path.abspath(os.fspath(path))  # noqa: PTH100 - Path.absolute keeps ``..``
-        absolute.encode()
-        return absolute
-    except UnicodeEncodeError as error:
-        message = (
-            f"the name of the working directory {error.object!r} is not UTF-8: no agent takes it"
-        )
-        raise MisuseError(message) from error
-    except FileNotFoundError as error:
-        message = "the current directory is gone; go to one that there is"
-        raise MisuseError(message) from error
 
 
 class _Opening:

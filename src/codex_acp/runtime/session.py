@@ -9,10 +9,10 @@ from __future__ import annotations
 import asyncio
 import logging
 from functools import partial
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from codex_acp.acp import types
-from codex_acp.errors import MisuseError
+from codex_acp.errors import MisuseError, refuse_unless
 from codex_acp.runtime.agent_session import close_session
 from codex_acp.runtime.errors import MethodNotOffered, SessionClosed
 from codex_acp.runtime.permissions import answering
@@ -235,7 +235,10 @@ class Session:
         self, content: str | types.ContentBlock | Sequence[str | types.ContentBlock]
     ) -> list[types.ContentBlock]:
         """Return the content as blocks. Raises MethodNotOffered if the agent cannot take a kind."""
-        parts = [content] if isinstance(content, str | types.WireModel) else content
+        parts: Sequence[Any] = content if isinstance(content, list | tuple) else [content]
+        for part in parts:
+            is_part = isinstance(part, str | types.WireModel)
+            refuse_unless(is_part, "a prompt has texts and content blocks", part)
         blocks = [
             types.TextContentBlock(text=part) if isinstance(part, str) else part for part in parts
         ]

@@ -29,6 +29,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
+from codex_acp._files import absolute
 from codex_acp.codex._generated.models import DangerFullAccessSandboxPolicy
 from codex_acp.codex.approvals.actions import elsewhere
 from codex_acp.codex.approvals.callbacks import CallbackFailed, answer_of
@@ -48,7 +49,7 @@ from codex_acp.codex.approvals.grants import (
     Session,
 )
 from codex_acp.codex.approvals.running_items import server_of
-from codex_acp.errors import MisuseError, refuse_unless
+from codex_acp.errors import MisuseError, must_be_seconds, refuse_unless, several
 from codex_acp.wire.model import UnknownVariant
 
 if TYPE_CHECKING:
@@ -213,8 +214,8 @@ def ask(
     Raises MisuseError for a timeout that is not positive.
     """
     refuse_unless(callable(callback), "ask takes the function to call", callback)
-    if timeout is not None and not timeout > 0:
-        raise MisuseError(f"a timeout must be a positive number of seconds, not {timeout!r}")
+    if timeout is not None:
+        must_be_seconds("timeout", timeout)
     return _Ask(callback, timeout)
 
 
@@ -254,9 +255,7 @@ def trust_mcp_servers(names: Collection[str], *, persist: bool = False) -> Polic
 
     Raises MisuseError for one string instead of a collection.
     """
-    if isinstance(names, str):
-        raise MisuseError(f"trust_mcp_servers wants a collection of names: {{{names!r}}}")
-    return _TrustMcpServers(frozenset(names), persist)
+    return _TrustMcpServers(frozenset(several("the names of MCP servers", names)), persist)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -299,7 +298,7 @@ def allow_edits(*, within: str | os.PathLike[str]) -> Policy:
     directory ``.git``, ``.codex`` or ``.agents``, whose files decide what runs, nor any
     change in a thread that has another machine (`ApprovalQuestion.elsewhere`).
     """
-    return _AllowEdits(os.path.realpath(within))
+    return _AllowEdits(os.path.realpath(absolute("within", within)))
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -447,10 +446,10 @@ def allow_commands(
     Raises MisuseError for one string instead of several commands, and for a command that is empty
     or has shell syntax in it.
     """
-    if isinstance(commands, str):
-        raise MisuseError(f"allow_commands wants a collection of commands: [{commands!r}]")
-    named = frozenset(_words_of(command) for command in commands)
-    return _AllowCommands(named, None if within is None else os.path.realpath(within))
+    named = frozenset(map(_words_of, several("the commands", commands)))
+    return _AllowCommands(
+        named, None if within is None else os.path.realpath(absolute("within", within))
+    )
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -504,7 +503,7 @@ def _words_of(command: str | Sequence[str]) -> Words:
         commands = _split(command)
         words = commands[0] if commands is not None and len(commands) == 1 else ()
     else:
-        words = tuple(command)
+        words = several("a command", command)
     if not words or words[0] in ("", _ANY_MORE):
         message = f"allow_commands wants whole simple commands, such as 'npm test', not {command!r}"
         raise MisuseError(message)

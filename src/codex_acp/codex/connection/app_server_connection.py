@@ -143,7 +143,7 @@ class AppServerConnection(CodexCalls):
 
         from codex_acp.codex.connection import handshake
 
-        if self._started:
+        if self._started or self.closed:
             raise MisuseError("a CodexClient can be started only once; make a new one")
         self._connection.loop()
         self._started = True
@@ -397,8 +397,11 @@ def _params_of(params: WireModel | Any | None, params_class: str | None) -> Enco
     if type(params) is dict:
         from codex_acp.jsonrpc.message import encode_json
 
-        encoded = encode_json(params)
-        if encoded.find(b"\\ud") < 0 or _is_unicode(params):
+        try:
+            encoded = encode_json(params)
+        except TypeError:
+            encoded = None  # has values that JSON lacks
+        if encoded and (encoded.find(b"\\ud") < 0 or _is_unicode(params)):
             return encoded
     from codex_acp.wire.codec import encode  # imported here, because the handshake needs no model
 

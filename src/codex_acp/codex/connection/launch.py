@@ -16,7 +16,15 @@ import os
 import sys
 
 from codex_acp.codex.connection import agent_guard
-from codex_acp.errors import CodexNotExecutable, CodexNotFound, LaunchError, MisuseError, how_ended
+from codex_acp.errors import (
+    CodexNotExecutable,
+    CodexNotFound,
+    LaunchError,
+    MisuseError,
+    how_ended,
+    refuse_unless,
+    several,
+)
 from codex_acp.transport.child import spawn
 
 TYPE_CHECKING = False  # importing typing would delay the spawn of a process
@@ -70,10 +78,12 @@ class LaunchOptions:
         cwd: str | os.PathLike[str] | None = None,
     ) -> None:
         set_once = object.__setattr__
-        set_once(self, "codex", None if codex is None else os.fspath(codex))
-        set_once(self, "args", tuple(args))
+        for name, path in (("codex", codex), ("cwd", cwd)):
+            is_path = isinstance(path, str | os.PathLike | None)
+            refuse_unless(is_path, f"{name} is a path", path)
+            set_once(self, name, None if path is None else os.fspath(path))
+        set_once(self, "args", several("args", args))
         set_once(self, "env", None if env is None else dict(env))
-        set_once(self, "cwd", None if cwd is None else os.fspath(cwd))
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"LaunchOptions cannot be changed; make new ones to set {name!r}")
@@ -155,7 +165,7 @@ def codex_version(path: str) -> str:
         raise LaunchError(
             f"{path!r} is not a Codex: --version {how_ended(ended.returncode)}, "
             f"{first_line[:200]!r}; "
-            "name another one with --codex PATH or the environment variable CODEX_PATH"
+            f"name another one with {BY_NAME}"
         )
     return words[-1]
 
@@ -176,9 +186,12 @@ CODEX_PATH_VARIABLE = "CODEX_PATH"
 WHEEL_MODULE = "codex_cli_bin"
 """The module of OpenAI's wheel ``openai-codex-cli-bin``, which the extra ``[codex]`` installs."""
 
+BY_NAME = "LaunchOptions(codex=PATH), --codex PATH or the environment variable CODEX_PATH"
+"""The ways to name a binary: in a program, in a command, and in both."""
+
 HOW_TO_GET_CODEX = (
     "install it with `pip install 'codex-acp-sdk[codex]'` or `npm install -g @openai/codex`, "
-    "or name it with --codex PATH or the environment variable CODEX_PATH"
+    f"or name it with {BY_NAME}"
 )
 
 
@@ -213,7 +226,7 @@ def find_codex(
     """
     env = os.environ if environ is None else environ
     if explicit:
-        return _named_binary(explicit, "argument", "--codex", env)
+        return _named_binary(explicit, "argument", "codex (--codex)", env)
     from_env = env.get(CODEX_PATH_VARIABLE)
     if from_env:
         return _named_binary(from_env, "CODEX_PATH", CODEX_PATH_VARIABLE, env)

@@ -12,6 +12,7 @@ import base64
 import os
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypedDict
 
+from codex_acp._files import absolute
 from codex_acp.codex._generated import models
 from codex_acp.errors import MisuseError, UnknownOption
 
@@ -159,10 +160,10 @@ def wire_name(name: str) -> str:
 
 
 def _as_json(name: str, value: Any) -> Any:
-    if name == "cwd":
-        return os.path.abspath(os.fspath(value))  # noqa: PTH100 - no pathlib here
-    if value is None or isinstance(value, str | bool | int | float | dict):
+    if value is None or (isinstance(value, str | bool | int | float | dict) and name != "cwd"):
         return value
+    if name == "cwd":
+        return absolute(name, value)
     from codex_acp.wire.codec import plain
 
     return plain(value)
@@ -208,7 +209,7 @@ def image(
     elif isinstance(source, str) and source.lower().startswith(_URL_SCHEMES):
         part = models.UrlImageUserInput(url=source)
     else:
-        path = os.path.abspath(os.fspath(source))  # noqa: PTH100 - a plain string is wanted
+        path = absolute("an image", source)
         if not os.path.isfile(path):  # noqa: PTH113
             raise MisuseError(f"there is no image file {path!r}")
         part = models.LocalImageUserInput(path=path)
@@ -224,7 +225,7 @@ def skill(path: str | os.PathLike[str], *, name: str | None = None) -> UserInput
     ``skills_list``, by default the directory's name. Codex reads the file when the turn starts.
     Raises MisuseError if the file does not exist.
     """
-    file = os.path.abspath(os.fspath(path))  # noqa: PTH100 - a plain string is wanted
+    file = absolute("a skill", path)
     if os.path.isdir(file):  # noqa: PTH112
         file = os.path.join(file, _SKILL_FILE)  # noqa: PTH118
     if not os.path.isfile(file):  # noqa: PTH113

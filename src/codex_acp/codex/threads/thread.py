@@ -144,6 +144,7 @@ class Thread:
         object follows that turn. Raises MisuseError for arguments that make no sense.
         """
         from codex_acp.codex.threads.options import user_input
+        from codex_acp.codex.threads.thread_services import naming
         from codex_acp.codex.threads.turn import Turn
         from codex_acp.wire.codec import plain
 
@@ -159,8 +160,9 @@ class Thread:
 
         async def begin() -> str | None:
             await self._services.check_cwd(params)
-            await self._services.before_turn(self.id, cast("str | None", params.get("cwd")))
-            answer = await self._client.call_raw("turn/start", params)
+            with naming("turn/start"):
+                await self._services.before_turn(self.id, cast("str | None", params.get("cwd")))
+                answer = await self._client.call_raw("turn/start", params)
             started: models.TurnStartResponse = self._client.decode_result("turn/start", answer)
             return started.turn.id
 
@@ -171,12 +173,14 @@ class Thread:
 
         Raises TurnFailed or TurnInterrupted if Codex did not summarise it.
         """
+        from codex_acp.codex.threads.thread_services import naming
         from codex_acp.codex.threads.turn import Turn
 
         async def begin() -> str | None:
-            await self._services.before_turn(self.id)
             params = models.ThreadCompactStartParams(thread_id=self.id)
-            await self._client.thread_compact_start(params)
+            with naming("thread/compact/start"):
+                await self._services.before_turn(self.id)
+                await self._client.thread_compact_start(params)
             return None  # no id yet: the thread's next ``turn/started`` names the turn
 
         turn: Turn[None] = Turn(self._services, self.id, begin)

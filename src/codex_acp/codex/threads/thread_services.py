@@ -11,7 +11,7 @@ import asyncio
 import logging
 import os
 import sys
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -48,10 +48,11 @@ from codex_acp.errors import (
     ThreadOpenElsewhere,
     TransportError,
     UntrustedGitPrograms,
+    several,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Mapping
+    from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 
     from codex_acp.codex.approvals.policies import Policy
     from codex_acp.codex.connection.thread_peers import Asker, State, ThreadPeers
@@ -156,9 +157,11 @@ class ThreadServices(NotificationSink):
             params = with_trust(params)
         params["threadId"] = thread_id
         if forks:
-            return await self.open("thread/fork", params, tools, policy)
+            with naming("thread/fork"):
+                return await self.open("thread/fork", params, tools, policy)
         async with self.hand_over.lock(thread_id):
-            return await self.open("thread/resume", params, tools, policy)
+            with naming("thread/resume"):
+                return await self.open("thread/resume", params, tools, policy)
 
     async def open(
         self,
@@ -171,7 +174,7 @@ class ThreadServices(NotificationSink):
         """Open a thread by ``method``, then give it the settings ``restore``."""
         if policy is not None:
             self.client.must_be_usable(policy)
-        tools = tuple(tools)
+        tools = several("tools", tools)
         if self.client.believes_worktrees:
             cwd = await self._cwd(params)
             config_read = await self.client.call_raw("config/read", read_params(cwd))
@@ -288,6 +291,22 @@ class ThreadServices(NotificationSink):
         finally:
             self.client.unsubscribe(thread_id, report)
         return with_settings(answer, value_at(report.params, "threadSettings") or restore)
+
+
+@contextmanager
+def naming(method: str) -> Iterator[None]:
+    """Let the error of a thread that Codex does not have name the program's own call, ``method``,
+    and say what to do."""
+    try:
+        yield
+    except ErrorReply as error:
+        if "thread not found" in error.message:  # Codex has stored it
+            cure = "this client has not opened it: call its resume() first"
+        elif "thread not loaded" in error.message or "invalid thread id" in error.message:
+            cure = "Codex has no such thread: `threads.list()` has all"
+        else:
+            raise
+        raise ErrorReply(method, error.code, f"{error.message}; {cure}", error.data) from error
 
 
 def with_trust(params: dict[str, JsonValue]) -> dict[str, JsonValue]:

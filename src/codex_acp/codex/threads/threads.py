@@ -19,6 +19,7 @@ from codex_acp.codex.threads.options import (
 from codex_acp.codex.threads.thread import Thread
 from codex_acp.codex.threads.thread_services import ThreadServices, with_trust
 from codex_acp.codex.threads.trust import undecided_root, unused_folders
+from codex_acp.errors import refuse_unless, several
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable
@@ -70,7 +71,7 @@ class Threads:
         """
         params = params_of(options, StartOptions)
         await self._services.check_cwd(params)
-        tools = tuple(tools)
+        tools = several("tools", tools)
         if tools or self._client.has_tools:
             offered = self._client.tool_calls.offered(tools)
             if offered:
@@ -132,7 +133,9 @@ class Threads:
 
     def get(self, thread_id: str) -> Thread:
         """Return the object of a stored thread, without a call, to read, rename, archive or delete
-        it. Call `Thread.resume` before its first turn."""
+        it. Call `Thread.resume` before its first turn. Raises MisuseError for an id that is no
+        text."""
+        refuse_unless(isinstance(thread_id, str), "a thread is named by its id", thread_id)
         return Thread(self._services, thread_id)
 
     def list(self, **options: Unpack[ListOptions]) -> AsyncIterator[Thread]:

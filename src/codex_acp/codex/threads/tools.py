@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, cast
 
 import anyio
 from pydantic import PydanticSchemaGenerationError, PydanticUserError, TypeAdapter, ValidationError
-from pydantic_core import ArgsKwargs, from_json, to_json
+from pydantic_core import ArgsKwargs, SchemaError, from_json, to_json
 
 from codex_acp._json import text_at, value_at
 from codex_acp.codex._generated import models
@@ -27,7 +27,7 @@ from codex_acp.codex.approvals import callbacks
 from codex_acp.codex.connection.notification_router import NotificationSink
 from codex_acp.codex.connection.server_requests import sendable
 from codex_acp.codex.threads.options import data_url
-from codex_acp.errors import MisuseError, refuse_unless
+from codex_acp.errors import MisuseError, must_be_seconds, refuse_unless, several
 from codex_acp.wire.codec import problems_of
 
 if TYPE_CHECKING:
@@ -70,8 +70,8 @@ class Tool:
         if not _NAME.fullmatch(self.name):
             message = f"{self.name!r} is no name for a tool: letters, digits, _ and -, at most 64"
             raise MisuseError(message)
-        if timeout is not None and not timeout > 0:
-            raise MisuseError(f"a timeout must be a positive number of seconds, not {timeout!r}")
+        if timeout is not None:
+            must_be_seconds("timeout", timeout)
         self.timeout = timeout
         """Seconds that a call may take; None for no limit."""
         self.description: str = (
@@ -286,7 +286,7 @@ def _by_name(
 ) -> dict[str, Tool]:
     """Return tools by name. Raises MisuseError if two, of these or ``known``, have one name."""
     new: dict[str, Tool] = {}
-    for each in map(tool, tools):
+    for each in map(tool, several("tools", tools)):
         same_name = new.get(each.name) or known.get(each.name)
         if same_name is not None and same_name.function is not each.function:
             message = f"two tools have the name {each.name!r}; give one of them another name"
@@ -310,9 +310,10 @@ class OutputType(Generic[T]):
         try:
             self._adapter: TypeAdapter[T] = TypeAdapter(wanted)
             schema = self._adapter.json_schema()
-        except (PydanticSchemaGenerationError, PydanticUserError) as error:
+        except (PydanticSchemaGenerationError, PydanticUserError, SchemaError) as error:
             reason = str(error).split("\n", 1)[0]
-            raise MisuseError(f"{self.name} cannot be an output type: {reason}") from error
+            how = "give a pydantic model, a dataclass or a TypedDict"
+            raise MisuseError(f"{self.name} cannot be an output type: {reason}; {how}") from error
         self.schema: dict[str, Any] = strict_schema(schema, self.name)
 
     def read(self, result: RunResult[None]) -> T:

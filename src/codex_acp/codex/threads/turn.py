@@ -27,7 +27,7 @@ from codex_acp.codex.threads.turn_errors import (
     TurnSilent,
 )
 from codex_acp.codex.threads.watchdog import CHECKS_PER_SILENCE
-from codex_acp.errors import CodexAcpError, ConnectionClosed, MisuseError
+from codex_acp.errors import CodexAcpError, ConnectionClosed, MisuseError, must_be_seconds
 from codex_acp.transport.shielding import shielded
 
 if TYPE_CHECKING:
@@ -69,9 +69,8 @@ class Turn(Generic[T]):
         output: OutputType[T] | None = None,
         silent_after: float | None = None,
     ) -> None:
-        if silent_after is not None and not silent_after > 0:
-            message = f"a turn cannot be silent after {silent_after!r} s; give a positive time"
-            raise MisuseError(message)
+        if silent_after is not None:
+            must_be_seconds("silent_after", silent_after)
         self._services = services
         self._client = services.client
         self._begin = begin

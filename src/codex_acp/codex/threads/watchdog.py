@@ -17,7 +17,7 @@ from codex_acp.codex._generated import notifications
 from codex_acp.codex.approvals.running_items import USED_BY_ITEMS, Items
 from codex_acp.codex.connection.notification_router import NotificationSink, thread_of
 from codex_acp.codex.connection.server_requests import OpenRequest, as_text
-from codex_acp.errors import MisuseError, TransportError
+from codex_acp.errors import TransportError, must_be_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -61,8 +61,7 @@ class TurnWatchdog(NotificationSink):
         report: Callable[[SilentTurn], None],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        if not after > 0:
-            raise MisuseError(f"a turn cannot be silent after {after!r} s; give a positive time")
+        must_be_seconds("after", after)
         self._client = client
         self._after = after
         self._report = report
