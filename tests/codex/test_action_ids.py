@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from codex_acp.codex.approvals.actions import ActionIds, Collision, same_action
+from codex_acp.codex.approvals.actions import ActionIds, Collision, Place, same_action
 from codex_acp.codex.approvals.classify import ApprovalRequest
 from tests.support.routing_samples import (
     approval_of,
@@ -46,6 +46,17 @@ def asked(*approvals: ApprovalRequest, allowed: bool = False) -> tuple[ActionIds
         if allowed and key == 0:
             ids.note_allowed(0)
     return ids, got
+
+
+def test_3_7_what_named_no_turn_is_over_at_the_end_of_any_turn_of_its_thread() -> None:
+    ids: ActionIds[int] = ActionIds()
+    place = Place("root", "", "item", None)
+    assert ids.enter(0, place, "") is None
+    ids.note_allowed(0)
+    ids.apply(turn_completed("another"))
+    assert ids.has(0)
+    ids.apply(turn_completed())
+    assert not ids.has(0)
 
 
 # --- what collides -------------------------------------------------------------------------------

@@ -27,7 +27,7 @@ from codex_acp.fleet import (
     Retries,
     read_outcomes,
 )
-from codex_acp.fleet.outcomes import Attempt, History, OutDirectory, read_history
+from codex_acp.fleet.outcomes import Attempt, History, Outcome, OutDirectory, read_history
 from tests.fleet.fleet_bench import WAIT, fleet_of, git, notes, outcomes, repository, spec, task
 from tests.support.processes import lives
 
@@ -496,6 +496,11 @@ def test_a_directory_of_outcomes_that_is_damaged_is_named(tmp_path: Path) -> Non
         list(read_outcomes(directory.path))
     (directory.path / "tasks" / "a" / "outcome.json").write_text('{"version": 1}')
     with pytest.raises(OutDirectoryError, match="malformed"):
+        list(read_outcomes(directory.path))
+    members = Outcome(id="a", status="completed", reason="end_turn").to_json(None)
+    members["usage"] = {"total": 3}
+    (directory.path / "tasks" / "a" / "outcome.json").write_text(json.dumps(members))
+    with pytest.raises(OutDirectoryError, match="malformed outcome: 'input'"):
         list(read_outcomes(directory.path))
     directory.close()
     with pytest.raises(Exception, match="only a fleet with an output directory"):

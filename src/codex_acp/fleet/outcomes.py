@@ -148,8 +148,9 @@ def outcome_from_json(value: object, path: Path) -> Outcome:
         msg = f"{path} is no outcome that this version can read; update codex-acp-sdk"
         raise OutDirectoryError(msg)
     try:
+        _ = [value["usage"][each.name] for each in fields(Usage)]  # its defaults are for sums
         outcome = _outcome_adapter().validate_python({name: value[name] for name in _WRITTEN})
-    except KeyError as error:
+    except (KeyError, TypeError) as error:
         raise OutDirectoryError(f"{path} holds a malformed outcome: {error}") from error
     except ValidationError as error:
         problems = "; ".join(problems_of(error, value))

@@ -490,11 +490,12 @@ class ActionIds(Generic[K]):
         )
 
     def _end_turns(self, thread_id: str, turn_id: str | None, except_id: str | None = None) -> None:
-        """Forget allowed actions and barred ids of a turn, or of all turns if ``turn_id`` is None.
-        Pending entries stay until their owner settles them."""
+        """Forget allowed actions and barred ids of a turn, or of all turns if ``turn_id`` is None,
+        and those of an unknown turn. Pending entries stay until their owner settles them."""
 
         def is_over(thread: str, turn: str) -> bool:
-            return thread == thread_id and turn != except_id and turn_id in (None, turn)
+            is_one = turn_id is None or turn in (turn_id, "")
+            return thread == thread_id and turn != except_id and is_one
 
         self._entries = [
             entry
