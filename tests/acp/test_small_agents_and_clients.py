@@ -331,6 +331,17 @@ async def test_a_client_may_decide_in_a_plain_function() -> None:
     assert allowed == [True]
 
 
+async def test_a_thread_that_speaks_is_refused_and_the_prompt_goes_on() -> None:
+    async def answer(turn: PromptTurn) -> None:
+        with pytest.raises(MisuseError, match="call_soon_threadsafe"):
+            await asyncio.to_thread(turn.say, "from a thread")
+        turn.say("from the loop")
+
+    async with World(answer) as world:
+        assert await world.prompt() == "end_turn"
+        assert [update["content"]["text"] for update in world.updates] == ["from the loop"]
+
+
 async def test_what_cannot_be_called_is_refused_before_anything_starts() -> None:
     rows: Any = {"session/list": 3}
     link, far = memory_pair()

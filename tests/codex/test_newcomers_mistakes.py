@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -105,6 +106,21 @@ def test_a_mistake_is_told_in_one_sentence(
         mistake()
     assert said in str(raised.value)
     assert "\n" not in str(raised.value)
+
+
+async def test_a_runtime_is_not_closed_from_another_loop() -> None:
+    async with AgentRuntime() as runtime:
+        with pytest.raises(MisuseError, match="event loop in which it was first used"):
+            await asyncio.to_thread(asyncio.run, runtime.aclose())
+
+
+def test_a_closed_codex_is_not_entered(monkeypatch: pytest.MonkeyPatch) -> None:
+    client = a_client()
+    monkeypatch.setattr(CodexClient, "start", lambda *_, **__: client)
+    codex = Codex()
+    codex.close()
+    with pytest.raises(MisuseError, match="only once"):
+        codex.__enter__()
 
 
 def test_no_codex_was_started_for_what_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

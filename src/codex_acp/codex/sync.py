@@ -135,6 +135,7 @@ class Codex(LoopCalls, WaitingCalls):
         if self._loop is None:  # closed already, or never entered: then Codex was only spawned
             if not self._entered and isinstance(self.client.link, ChildProcess):
                 self.client.link.kill_tree()  # a gentle end needs the loop
+            self._entered = True  # too late for `__enter__`
             return
         try:
             self.call(self.client.aclose)

@@ -132,6 +132,7 @@ class AgentRuntime:
         self._processes: set[AgentProcess] = set()
         self._sessions: set[Session] = set()
         self._closing: asyncio.Task[None] | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
 
     def __repr__(self) -> str:
         return f"AgentRuntime({sorted(self.agents)!r}, sessions={len(self._sessions)})"
@@ -243,12 +244,12 @@ class AgentRuntime:
     async def aclose(self) -> None:
         """Close every session and end every agent, even if this call is cancelled."""
         if self._closing is None:
-            self._closing = running_loop().create_task(self._close())
+            self._closing = self._own_loop().create_task(self._close())
         if not answering.get():
             await finish(self._closing)
 
     async def __aenter__(self) -> Self:
-        running_loop()
+        self._own_loop()
         return self
 
     async def __aexit__(self, *_exc: object) -> None:
@@ -269,6 +270,15 @@ class AgentRuntime:
         if spec.version == 2 and (self._services.files or self._services.terminals):
             raise MisuseError(f"{spec.name} is to speak version 2 of ACP, without files, terminals")
         return spec
+
+    def _own_loop(self) -> asyncio.AbstractEventLoop:
+        """Return the running loop. Raises MisuseError if the processes belong to another one."""
+        loop = running_loop()
+        if self._loop is None or self._loop.is_closed():
+            self._loop = loop
+        if self._loop is not loop:
+            raise MisuseError("a runtime belongs to the event loop in which it was first used")
+        return loop
 
     def _must_be_open(self) -> None:
         if self._closing is not None:
@@ -315,7 +325,7 @@ class AgentRuntime:
     async def _usable_process(self, spec: AgentSpec) -> AgentProcess:
         """Return a new process, or the shared process, which calls at the same time start once."""
         self._must_be_open()
-        running_loop()
+        self._own_loop()
         if not spec.shared:
             own = self._start_in_task(spec)
             try:

@@ -230,10 +230,8 @@ class Connection:
         before the answer. If the call is cancelled, the peer gets ``cancel_method``, unless
         ``late`` waits for the result. The id is not used again.
         """
-        loop = asyncio.get_running_loop()
-        if self._loop is not None and loop is not self._loop:
-            raise MisuseError("a connection belongs to the event loop that it was started in")
-        future: asyncio.Future[Outcome] = loop.create_future()
+        self._must_be_on_its_loop()
+        future: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
 
         def on_outcome(outcome: Outcome) -> None:
             if not future.done():
@@ -294,12 +292,19 @@ class Connection:
         ``add`` puts the line into the outbox, by default `Outbox.add`."""
         if self.why_closed is not None:
             return False
+        self._must_be_on_its_loop()
         if self.outbox.held is not None:
             self.outbox.release()
         if self.on_line is not None:
             self.on_line("sent", line)
         (add or self.outbox.add)(line)
         return True
+
+    def _must_be_on_its_loop(self) -> None:
+        """Raise MisuseError on another thread or event loop: nothing there would be written."""
+        if self._loop is not None and asyncio._get_running_loop() is not self._loop:
+            msg = "a connection belongs to the event loop that it was started in"
+            raise MisuseError(f"{msg}; from a thread use its call_soon_threadsafe")
 
     def warn(self, log: logging.Logger, text: str, *args: object) -> None:
         """Log a warning with `Complaints.warn`. ``text`` follows the name of the peer."""
