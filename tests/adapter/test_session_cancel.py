@@ -19,6 +19,7 @@ from codex_acp.testing import (
     turn_started,
 )
 from tests.adapter.memory_bench import THREAD, MemoryBench, hurry, turn_note
+from tests.support.stream_rules_v2 import SessionRules
 
 TOO_EARLY = {"code": -32600, "message": "no active turn to interrupt"}
 
@@ -36,6 +37,21 @@ async def test_4_3_a_command_that_is_cancelled_at_any_moment_ends() -> None:
                 await asyncio.sleep(0)
             bench.cancel()
             assert await bench.end_of(f"p{moments}") in ("cancelled", "end_turn")
+
+
+async def test_a_command_says_nothing_once_its_session_is_idle_after_a_cancel() -> None:
+    rules = SessionRules()
+    async with MemoryBench(version=2) as bench:
+        for moments in range(30):
+            bench.start_prompt(f"p{moments}", "/status")
+            for _ in range(moments):
+                await asyncio.sleep(0)
+            bench.cancel()
+            await bench.client.reply(f"p{moments}")
+            await bench.client.settle()
+        for update in bench.updates:
+            rules.update(update)
+    assert rules.problems == []
 
 
 async def test_a_cancel_while_the_turn_runs_interrupts_it() -> None:

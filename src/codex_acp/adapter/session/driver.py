@@ -92,7 +92,9 @@ class TurnWork(NamedTuple):
 class LocalReply(NamedTuple):
     """The work of a prompt that the adapter answers itself, without a turn."""
 
-    run: Callable[[], Awaitable[None]]
+    run: Callable[[], Awaitable[str]]
+    show: Callable[[str], None]
+    """Shows the text of ``run``, unless it is empty."""
 
 
 class PromptUnread(RpcError):
@@ -327,8 +329,10 @@ class SessionDriver:
             pending.scope = CancelScope()
             end: PromptEnd = DONE
             try:
-                with pending.scope:
-                    await pending.work.run()
+                with pending.scope as scope:
+                    text = await pending.work.run()
+                    if text and not scope.cancel_called:  # may come with Codex's reply
+                        pending.work.show(text)
             except CodexAcpError as error:
                 end = start_refused(error)
             self.handle(ev.AnsweredLocally(pending.id, end))

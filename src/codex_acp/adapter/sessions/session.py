@@ -233,7 +233,7 @@ class Session:
             case TextCommand():
                 if command.starts_turns:  # ``/goal``: Codex begins turns without a prompt
                     await self._ensure_git_consent()
-                return LocalReply(lambda: self._run_text_command(command))
+                return LocalReply(command.run, self._show_text)
             case TurnCommand(method, params):
                 await self._ensure_git_consent()
                 return TurnWork(method, lambda _: params, None)
@@ -256,10 +256,8 @@ class Session:
             self._state.has_title = True
             self._outflow.send(self.id, TitleChanged(title))
 
-    async def _run_text_command(self, command: TextCommand) -> None:
-        text = await command.run()
-        if text:
-            self._outflow.send(self.id, TextChunk(uuid4().hex, text))
+    def _show_text(self, text: str) -> None:
+        self._outflow.send(self.id, TextChunk(uuid4().hex, text))
 
     # Methods of `PromptHost`, for `SessionDriver`
 
