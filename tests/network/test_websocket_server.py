@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from codex_acp.adapter.network.access_control import PendingConnections
 from codex_acp.adapter.network.limits import Limits
 from codex_acp.adapter.sessions.session import Session
 from codex_acp.testing import CodexHome, ScriptedModel, Text, exec_command
@@ -99,3 +100,20 @@ async def test_a_session_whose_closing_is_given_up_counts_among_those_of_its_own
         assert "sessions" in error["message"]
         ended = await client.outcome(await client.prompt(session))
         assert ended["result"]["stopReason"] == "end_turn"
+
+
+class SilentTransport(asyncio.Transport):
+    """The connection of a client that sends nothing."""
+
+    is_aborted = False
+
+    def abort(self) -> None:
+        self.is_aborted = True
+
+
+async def test_a_connection_that_comes_while_the_server_ends_is_cut_off() -> None:
+    """Since Python 3.12 a server's end waits for all of its connections."""
+    pending, late = PendingConnections(64), SilentTransport()
+    pending.abort_all()
+    pending.add(late)
+    assert late.is_aborted

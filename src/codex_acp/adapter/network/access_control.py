@@ -376,7 +376,8 @@ class PendingConnections:
             timer.cancel()
 
     def abort_all(self) -> None:
-        """Abort all pending connections: the server ends."""
+        """Abort all pending connections, and each that still comes: the server ends."""
+        self._most = 0
         for transport in tuple(self._waiting):
             self.discard(transport)
             transport.abort()
