@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
+from h2.frame_buffer import FrameBuffer
+from websockets.protocol import Protocol
 
+from codex_acp.adapter.network import http_server, websockets
 from codex_acp.adapter.network.limits import Limits
+from codex_acp.errors import MisuseError
 from tests.network.http_client import EVENTS, JSON, HttpClient
 from tests.network.listening_adapter import WAIT
 from tests.network.served import ALICE, BOB, Served, served, several_tokens, until
@@ -234,3 +238,20 @@ async def test_a_session_of_another_owner_has_no_stream(server: Served) -> None:
         await alice.choose(asked, "reject_once")
         await until(server.decisions)
         assert bob.asked == bob.updates == []
+
+
+def test_a_version_of_h2_or_websockets_whose_frames_cannot_be_counted_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Else a client could flood the server."""
+
+    def parse_nothing(_: Protocol) -> Iterator[None]:
+        while True:
+            yield
+
+    monkeypatch.setattr(FrameBuffer, "__iter__", lambda _: iter(()))
+    with pytest.raises(MisuseError, match="h2 cannot be counted"):
+        http_server.check_counting()
+    monkeypatch.setattr(Protocol, "parse", parse_nothing)
+    with pytest.raises(MisuseError, match="websockets cannot be counted"):
+        websockets.check_counting()

@@ -13,6 +13,8 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from h2.config import H2Configuration
+from h2.connection import H2Connection
 from h2.errors import ErrorCodes
 from h2.exceptions import ProtocolError
 from h2.frame_buffer import FrameBuffer
@@ -23,11 +25,15 @@ from hypercorn.asyncio.worker_context import WorkerContext
 from hypercorn.config import Config
 from hypercorn.protocol import h2 as hypercorn_h2
 from hypercorn.protocol.events import StreamClosed
+from hyperframe.frame import SettingsFrame
 
 from codex_acp.adapter.network.http_app import HttpApp
 from codex_acp.adapter.network.http_sockets import HttpSocket
+from codex_acp.errors import MisuseError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from hypercorn.protocol.events import Event
     from hyperframe.frame import Frame
 
@@ -147,13 +153,33 @@ class _CountedFrames(FrameBuffer):
     """Received frames, which are counted before h2 reads their content. h2 joins some frames to the
     next one; it calls ``__next__`` for each of them, so they count, too."""
 
-    socket: HttpSocket
+    admit: Callable[[Frame], bool]
 
     def __next__(self) -> Frame:
         frame = super().__next__()
-        if not self.socket.admit_frame(frame):
+        if not self.admit(frame):
             raise ProtocolError("too many frames")
         return frame
+
+
+def _count_frames(connection: H2Connection, admit: Callable[[Frame], bool]) -> None:
+    frames: Any = connection.incoming_buffer
+    frames.__class__, frames.admit = _CountedFrames, admit  # h2 has made the object
+
+
+def check_counting() -> None:
+    """Raise MisuseError if this version of h2 does not let its frames be counted."""
+    connection = H2Connection(H2Configuration(client_side=False))
+    counted: list[Frame] = []
+
+    def admit(frame: Frame) -> bool:
+        counted.append(frame)
+        return True
+
+    _count_frames(connection, admit)
+    connection.receive_data(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + SettingsFrame(0).serialize())
+    if not counted:
+        raise MisuseError("the frames of this version of h2 cannot be counted: use 4.4")
 
 
 class _H2Connection(hypercorn_h2.H2Protocol):
@@ -164,8 +190,7 @@ class _H2Connection(hypercorn_h2.H2Protocol):
         super().__init__(*args)
         self.streams = _Streams()
         self._socket: HttpSocket = self.connection_state["socket"]
-        frames: Any = self.connection.incoming_buffer
-        frames.__class__, frames.socket = _CountedFrames, self._socket  # h2 has made the object
+        _count_frames(self.connection, self._socket.admit_frame)
 
     async def initiate(self, *upgrade: Any) -> None:
         if upgrade or self._socket.has_requests:  # only a new connection may speak HTTP/2

@@ -180,8 +180,13 @@ async def listen(
     ending: asyncio.Event | None = None,
 ) -> None:
     """Serve until ``ending`` is set and running prompts are answered; then end all connections."""
-    from codex_acp.adapter.network.websockets import network_server
+    from codex_acp.adapter.network import websockets
 
+    websockets.check_counting()
+    if options.address.is_http:
+        from codex_acp.adapter.network import http_server
+
+        http_server.check_counting()
     owners = Owners(options.tokens, options.owners)
     listener = _listening_socket(options.address)
     try:
@@ -206,7 +211,7 @@ async def listen(
             )
             try:
                 with_http = options.address.is_http
-                async with network_server(hub, access, listener, tls, http=with_http):
+                async with websockets.network_server(hub, access, listener, tls, http=with_http):
                     port = listener.getsockname()[1]
                     say(options.address.url_at(port))
                     if options.shared:

@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 from anyio import CancelScope
 from websockets.asyncio.server import ServerConnection, serve
 from websockets.exceptions import ProtocolError
+from websockets.frames import Frame, Opcode
+from websockets.protocol import SERVER, Protocol
 
 from codex_acp.adapter.network.access_control import (
     AccessControl,
@@ -24,15 +26,15 @@ from codex_acp.adapter.network.access_control import (
     peer_name,
 )
 from codex_acp.adapter.network.limits import LARGE_FRAME, RateLimit
+from codex_acp.errors import MisuseError
 from codex_acp.transport.streamable_http import CONNECTION_ID
 from codex_acp.transport.websocket import WebSocketMessages
 
 if TYPE_CHECKING:
     import ssl
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Callable
     from socket import socket
 
-    from websockets.frames import Frame
     from websockets.http11 import Request, Response
 
     from codex_acp.adapter.network.access_control import Token
@@ -109,6 +111,20 @@ async def network_server(
                     await http_server.aclose()
 
 
+def _count_frames(protocol: Protocol, count: Callable[[Frame], None]) -> None:
+    protocol.__dict__["recv_frame"] = count
+
+
+def check_counting() -> None:
+    """Raise MisuseError if this version of websockets does not let its frames be counted."""
+    protocol = Protocol(SERVER)
+    counted: list[Frame] = []
+    _count_frames(protocol, counted.append)
+    protocol.receive_data(Frame(Opcode.PING, b"").serialize(mask=True))
+    if not counted:
+        raise MisuseError("the frames of this version of websockets cannot be counted: use 17")
+
+
 class _Shared(NamedTuple):
     """The objects that the connections of one server share."""
 
@@ -181,7 +197,7 @@ class _Accepted(ServerConnection):
             clock = asyncio.get_running_loop().time
             self._small_frames = RateLimit(SMALL_FRAMES_AT_ONCE, SMALL_FRAMES_PER_SECOND, clock)
             self._receive_frame = self.protocol.recv_frame
-            self.protocol.__dict__["recv_frame"] = self._count_frame
+            _count_frames(self.protocol, self._count_frame)
             super().connection_made(transport)
             if self._received:
                 super().data_received(self._received)
