@@ -103,6 +103,9 @@ def test_a_configuration_that_codex_cannot_use(
     assert checks["codex_config"]["level"] == "problem"
     assert text in checks["codex_config"]["text"]
     assert str(home) in checks["codex_config"]["text"]
+    assert checks["codex_config"]["advice"] == "mend it; until then Codex opens no session"
+    told = run(["run", "Go."], environment(home)).stderr.decode()
+    assert "Codex could not start the session: " in told
     assert "zsecret" not in out
     assert checks["login"]["level"] == "warning"
     assert checks["sandbox"]["level"] == "ok"

@@ -661,8 +661,7 @@ def _check_configuration(answers: Answers, values: list[str]) -> Iterator[Findin
             yield warning("bubblewrap", text, advice)
         elif isinstance(details, str):
             invalid = True
-            advice = "mend it; until then Codex ignores the whole file and uses its defaults"
-            yield problem(check, text, advice)
+            yield problem(check, text, "mend it; until then Codex opens no session")
         else:
             yield warning(check, text, "see Codex's documentation of its configuration")
     config = _config_of(answers)
