@@ -92,6 +92,7 @@ def test_what_it_is_told_is_what_it_does(started: list[NetworkOptions], tmp_path
         (("--no-token",), "--no-token is for --listen"),
         (("--max-sessions", "2"), "--max-sessions is for --listen"),
         (("--max-owner-sessions", "2"), "--max-owner-sessions is for --listen"),
+        (("--listen", "127.0.0.1:8765", "--no-token"), "error: this is no address"),
         (("--listen", "ftp://127.0.0.1:1/acp", "--no-token"), "no address"),
         (("--listen", "http://h:1/acp", "--no-token"), "--expose"),
         (("--listen", "https://127.0.0.1:1/acp", "--no-token"), "--tls-cert"),

@@ -55,9 +55,8 @@ class Address:
         except ValueError:
             port = None
         if parts.scheme not in ("ws", "wss", "http", "https") or not parts.hostname or port is None:
-            raise MisuseError(
-                f"{bare_url(url)!r} is no address to listen at, like http://127.0.0.1:8765/acp"
-            )
+            # Not with the text: without a scheme and a host nobody can tell a secret in it.
+            raise MisuseError("this is no address to listen at, like http://127.0.0.1:8765/acp")
         if parts.username or parts.password or parts.query or parts.fragment:
             raise MisuseError(f"{bare_url(url)!r} has more than a host, a port and a path")
         return cls(parts.scheme, parts.hostname, port, parts.path or "/acp")
