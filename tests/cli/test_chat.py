@@ -229,7 +229,7 @@ def test_an_agent_that_dies_is_told_and_started_again(env: dict[str, str]) -> No
         for times in (1, 2):
             terminal.line("Go.\r")
             terminal.until("exited with status 7", times=times)
-        terminal.until("the next prompt starts the agent again", times=2)
+        terminal.until("the next prompt tries to open this session again", times=2)
         assert "a new session, since python does not offer session/load" in terminal.screen
         assert "Traceback" not in terminal.screen
         terminal.line("\x04")

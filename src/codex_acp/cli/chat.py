@@ -152,7 +152,7 @@ class _Chat:
             await self._host.send(session, text)
         except (AgentStartError, TransportError) as error:
             self._host.show_error(error)
-            self._screen.note("the next prompt starts the agent again, in this session")
+            self._screen.note("the next prompt tries to open this session again")
         except CodexAcpError as error:
             self._host.show_error(error)
         finally:
