@@ -346,6 +346,11 @@ def test_what_is_configured_is_not_repeated(said: str, kept: str) -> None:
     assert kept in told
 
 
+def test_a_quote_that_is_never_closed_costs_no_more_than_its_length() -> None:
+    open_quote = '"' + r"\"" * 400_000
+    assert len(doctor_checks.values_in(f"a = {open_quote}\nb = 'value'".encode())) == 2
+
+
 def test_a_line_is_visible_short_and_without_secrets() -> None:
     told = doctor_checks.safe_line("a\nb\u202e\x1b[2J token=abcdef " + "x " * 1_000)
     assert told.isprintable()

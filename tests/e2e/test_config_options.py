@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from codex_acp.testing import Gate, Step, Text, exec_command
+from codex_acp.testing import Gate, Step, Text, exec_command, request_permissions
 from tests.e2e.options_bench import Setting
 from tests.e2e.raw_adapter import Message
 
@@ -103,6 +103,24 @@ def test_full_access_runs_unasked_and_as_configured_asks_again() -> None:
             "approvalsReviewer": "user",
             "sandboxPolicy": {"type": "readOnly", "networkAccess": False},
         }
+
+
+def test_2_6_the_read_only_mode_says_that_what_was_allowed_stays_allowed() -> None:
+    request = request_permissions("Often.", write=["/"])
+    write = exec_command("touch made")
+    script: list[Sequence[Step]] = [[request], [Text("Thanks.")], [write], [Text("Done.")]]
+    features = {"features": {"request_permissions_tool": True}}
+    with Setting(*script, config=features) as setting, setting.adapter() as client:
+        client.open(setting)
+        prompt = client.start_prompt(client.session)
+        asked = client.wait_for(lambda m: m.get("method") == "session/request_permission")
+        client.choose(asked, "allow_always")
+        client.finish(prompt)
+        client.set("mode", "read-only")
+        (mode,) = (m for m in client.options["mode"]["options"] if m["value"] == "read-only")
+        assert "Asks before what is not allowed yet." in mode["description"]
+        assert client.prompt() == []
+        assert (setting.home.workspace / "made").exists()
 
 
 @pytest.mark.attack("model")

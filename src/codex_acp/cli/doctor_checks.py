@@ -584,8 +584,8 @@ async def _wait_until(answers: Answers, condition: Callable[[], bool], seconds: 
 
 # The findings of the answers.
 
-_QUOTED: Final = re.compile(r'"""(?s:.*?)"""|"(?:[^"\\\n]|\\.)*"|\'[^\'\n]*\'')
-"""A quoted value in TOML."""
+_QUOTED: Final = re.compile(r'"""(?s:.*?)"""|"(?:[^"\\\n]|\\.)*+"?|\'[^\'\n]*\'')
+"""A quoted value in TOML, or the rest of a line with an open quote, which is not searched again."""
 _NAMED_VALUE: Final = re.compile(
     r"(unknown variant|invalid (?:type|value): \w+|invalid (?:type|value): [a-z ]+) "
     r"(`[^`]*`|\"(?:[^\"\\]|\\.)*\")"

@@ -69,7 +69,7 @@ _MODES: Final = (
     Mode(
         "read-only",
         "Read only",
-        "Reads files and runs commands that change nothing. Asks before anything else.",
+        "Reads files and runs commands that change nothing. Asks before what is not allowed yet.",
         Access(policy="on-request", reviewer="user", sandbox=_READ_ONLY, profile=":read-only"),
     ),
     Mode(

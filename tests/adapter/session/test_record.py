@@ -180,6 +180,7 @@ def test_a_record_has_a_bound(
         (HEAD + '{"session": 1, "event": {"is": "Prompted", "prompt": 3}, "effects": []}\n', "'3'"),
         ('{"record": 2, "version": "9.9"}\n', "recorded by version '9.9'"),
         ('{"record": 2, "version": "\\u001b[2J"}\n', r"recorded by version '\x1b[2J'"),
+        (json.dumps({"record": "x" * 9_000}) + "\n", f"it is of format '{'x' * 39}, not 1"),
         (HEAD + "[" * 100_000 + "\n", "too deep"),
         (f'{HEAD}{{"event": {DEEP}, "effects": []}}\n', "line 2"),
     ],

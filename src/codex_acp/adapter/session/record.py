@@ -250,7 +250,7 @@ def read_record(path: str | Path) -> list[Step]:
             if "record" in entry:  # a process begins here, and numbers its sessions from 1 again
                 version, offset = str(entry.get("version")), highest
                 if entry["record"] != FORMAT:
-                    raise ValueError(f"it is of format {entry['record']!r}, not {FORMAT}")
+                    raise ValueError(f"it is of format {entry['record']!r:.40}, not {FORMAT}")
             elif number == 1:
                 raise ValueError("it is no record of `serve --record`")
             elif entry:
