@@ -373,6 +373,12 @@ PLANTED: Final = (
         "if run.starter is None:",
         _MODES._replace(own_turns=1),
     ),
+    Planted(
+        "a message behind a refused prompt joins a turn with the rights of before",
+        "begun or ((turn, None),), steerable=run.steerable)",
+        "begun or ((turn, None),))",
+        _MODES._replace(own_turns=1, refusals=1),
+    ),
 )
 
 

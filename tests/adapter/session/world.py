@@ -750,6 +750,7 @@ def _waiting(w: World) -> frozenset[str]:
 def at_rest(w: World, machine: SessionMachine) -> None:
     """Raise Wrong if a prompt is open though Codex has said and done all that it was to."""
     busy = w.wire or w.running or [call for call, _ in w.replies if call not in w.abandoned]
+    busy = busy or w.leaving in w.open  # the message that carries a plan out is being prepared
     waits = _waiting(w)
     bounded = {
         "answer",

@@ -821,7 +821,7 @@ class SessionMachine:
             outer = run.outer_of(active)
             turn = outer if outer in dict(run.begun) else active
             begun = tuple(pair for pair in run.begun if turn in pair)
-            self._follow_own_turn(turn, begun or ((turn, None),))
+            self._follow_own_turn(turn, begun or ((turn, None),), steerable=run.steerable)
 
     def _forget_turn(self, run: Run) -> None:
         """Stop waiting for replies and timers of the turn."""
@@ -862,10 +862,12 @@ class SessionMachine:
                     assert_never(prompt.place)
         return missed
 
-    def _follow_own_turn(self, turn: str, begun: tuple[tuple[str, str | None], ...]) -> None:
+    def _follow_own_turn(
+        self, turn: str, begun: tuple[tuple[str, str | None], ...], *, steerable: bool = True
+    ) -> None:
         """Follow a turn that Codex began without a prompt. ``begun``: the turn and inner turns."""
         self.runs += 1
-        run = Run(self.runs, None, turn, begun=begun)
+        run = Run(self.runs, None, turn, begun=begun, steerable=steerable)
         self.turn = Running(run)
         self._set_timer("silence")
         if self.closing:
