@@ -72,7 +72,7 @@ async def test_who_lost_a_session_often_hears_of_its_end_once(
 @pytest.mark.parametrize("kept", [False, True])
 def test_who_takes_a_session_over_is_shown_the_tool_calls_of_the_turn_that_runs(kept: bool) -> None:
     driver = SimpleNamespace(turn_ids=frozenset(), turn=object(), busy=True)
-    shown = SimpleNamespace(sub_agents=(), change_client=lambda _: None, driver=driver)
+    shown = SimpleNamespace(sub_agents=(), change_client=lambda _: {}, driver=driver)
     opened = SimpleNamespace(session=shown)
     sessions = SimpleNamespace(open_session=lambda _: opened)
     agent = SimpleNamespace(sessions=sessions)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 from collections.abc import Iterator
@@ -153,3 +154,52 @@ async def test_a_resume_that_is_refused_leaves_what_was_kept_for_the_next(tmp_pa
         async with adapter.connect() as other:
             await other.ask("session/resume", where)
             assert said(other) == ["two."]
+
+
+TERMINALS: dict[str, Any] = {"capabilities": {"_meta": {"terminal_output": True}}}
+PLAIN: dict[str, Any] = {}
+V2: dict[str, Any] = {"version": 2}
+
+
+@pytest.mark.parametrize("how", ["session/load", "session/resume"])
+@pytest.mark.parametrize(
+    ("first", "second"), [(TERMINALS, PLAIN), (PLAIN, TERMINALS), (V2, PLAIN), (PLAIN, V2)]
+)
+async def test_a_running_command_is_shown_as_its_new_client_can_show_it(
+    first: dict[str, Any], second: dict[str, Any], how: str, tmp_path: Path
+) -> None:
+    command = "echo hello; until [ -e go ]; do sleep 0.05; done; echo done"
+    script: list[list[Step]] = [[exec_command(command, justification="May I?")], [Text("Done.")]]
+    with (
+        ScriptedModel(script) as model,
+        CodexHome(model.base_url) as home,
+        ListeningAdapter(home.env, tmp_path) as adapter,
+    ):
+        async with adapter.connect(**first) as one, adapter.connect(**second) as other:
+            session = await one.new_session(home.workspace)
+            await one.prompt(session, "Go.")
+            await one.choose(await one.question(), "allow_once")
+            await one.until(lambda: '"in_progress"' in _json(one))
+            where: dict[str, Any] = {
+                "sessionId": session, "cwd": str(home.workspace), "mcpServers": [],
+            }  # fmt: skip
+            if second == V2 and how == "session/load":
+                where["replayFrom"] = {"type": "start"}
+            await other.ask("session/resume" if second == V2 else how, where)
+            shown = _json(other)
+            (home.workspace / "go").touch()
+            await other.until(lambda: "Done." in other.text(session))
+        in_terminal = {"v2": '"terminal_update"', "v1": '"terminal_info"'}
+        assert (in_terminal["v2"] in shown) == (second == V2)
+        assert (in_terminal["v1"] in shown) == (second == TERMINALS)
+        assert ('"type": "terminal"' in shown) == (second != PLAIN)
+        assert _printed(other)
+
+
+def _json(client: JsonClient) -> str:
+    return json.dumps([each["update"] for each in client.updates])
+
+
+def _printed(client: JsonClient) -> bool:
+    """Whether the command's output was shown: in a terminal, in Markdown, or in base64."""
+    return any(each in _json(client) for each in ('"hello\\n', "\\nhello\\n", "aGVsbG8K"))

@@ -232,6 +232,27 @@ def call_started(state: SessionState, item: ToolItem) -> SessionEvents:
     return (update,)
 
 
+def show_again(state: SessionState) -> dict[str, SessionEvents]:
+    """Announce the open commands for another client, which may show output in another form. Return
+    the events of each tool call."""
+    again: dict[str, SessionEvents] = {}
+    for call_id, open_call in state.open_calls.items():
+        item = open_call.item
+        if isinstance(item, models.CommandExecutionThreadItem):
+            output = _streamed(open_call)
+            open_call.content = call_of(state, item, "running").content or ()
+            open_call.output.was_shown = output is not None
+            call = call_of(state, item, "running", output)
+            call.status = "pending" if open_call.pending else call.status
+            call.terminal = _terminal_change(state, item, begins=True, output="")
+            call.stoppable = _stoppable(state, item, runs=True)
+            # A client of Zed's convention reads output from updates only.
+            terminal = _terminal_change(state, item, output=output)
+            more = () if terminal is None else (ToolCallChanged(id=call_id, terminal=terminal),)
+            again[call_id] = (call, *more)
+    return again
+
+
 def call_completed(state: SessionState, item: ToolItem) -> SessionEvents:
     """Show that an item completed: its whole tool call, without diffs that the client has."""
     call_id = id_of(item)

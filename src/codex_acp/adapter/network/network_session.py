@@ -170,6 +170,14 @@ class Journal:
             del self._calls[event.id]
 
 
+def _call_of(event: events.SessionEvent) -> str:
+    """Return the id of the tool call that an event announces or changes, else an empty text."""
+    if isinstance(event, events.TerminalOutput):
+        return event.terminal_id
+    calls = (events.ToolCallAnnounced, events.ToolCallChanged)
+    return event.id if isinstance(event, calls) else ""
+
+
 class NetworkSession:
     """A session of ``owner`` on ``agent``, shown to ``client``. When the client is gone, the
     session is kept for a time if ``outlives_client``, else closed."""
@@ -458,9 +466,13 @@ class NetworkSession:
         self.client = self._last_client = client
         self._reader = None
         self._hold_questions()
-        if self._session is not None:
-            self._session.change_client(client.features)
-        for event in (*self._dropped_notice(), *self._states.values(), *kept):
+        commands = {} if self._session is None else self._session.change_client(client.features)
+        shown = [*self._dropped_notice(), *self._states.values()]
+        left = dict(commands)
+        for event in kept:
+            call_id = _call_of(event)
+            shown += left.pop(call_id, ()) if call_id in commands else (event,)
+        for event in (*shown, *(each for call in left.values() for each in call)):
             client.outflow.send(self.session_id, event)
         client.outflow.flush()
         self._journal.mark_sent(turn)

@@ -43,7 +43,7 @@ from codex_acp.mapping.events import (
     tool_call_id,
 )
 from codex_acp.mapping.messages import make_notice
-from codex_acp.mapping.running_calls import announce, approval_settled, call_ended
+from codex_acp.mapping.running_calls import announce, approval_settled, call_ended, show_again
 from codex_acp.mapping.session import end_of_shown_turn, failure, prompt_title, turn_usage
 from codex_acp.wire.codec import plain
 
@@ -196,10 +196,12 @@ class Session:
         """Return Codex's warnings about this computer, for ``/status``."""
         return tuple(self._state.remarks)
 
-    def change_client(self, features: ClientFeatures) -> None:
-        """Show the session from now on to a client with these capabilities."""
+    def change_client(self, features: ClientFeatures) -> dict[str, SessionEvents]:
+        """Show the session from now on to a client with these capabilities. Return the open
+        commands in the form that it can show: the events of each tool call."""
         self._state.features = features
         self.sub_agents.announce_again()
+        return show_again(self._state)
 
     async def stop(self) -> None:
         """Cancel everything; wait until every prompt is answered and no sub-agent works. The
