@@ -262,7 +262,7 @@ class CodexAgent:
         """Cancel all prompts, so that they are answered before this agent ends. After
         `END_SECONDS`, end Codex, which ends the prompts that are left."""
         for session_id in self.sessions:
-            self.opener.waits.cancel(session_id)
+            self.opener.waiting_prompts.cancel(session_id)
         stops = {asyncio.create_task(session.stop()) for session in self.sessions.used_sessions()}
         if not stops:
             return
@@ -372,12 +372,12 @@ class CodexAgent:
         with the text ``if_cancelled`` if the prompt was cancelled."""
         # An early prompt is in the session's queue already, where a cancel finds it.
         in_queue = early is not None
-        scope = CancelScope() if in_queue else self.opener.waits.open(session_id)
+        scope = CancelScope() if in_queue else self.opener.waiting_prompts.open(session_id)
 
         async def run() -> None:
             failure = RpcError(REQUEST_CANCELLED, if_cancelled)
             if not in_queue:
-                self.opener.waits.close(session_id, scope)
+                self.opener.waiting_prompts.close(session_id, scope)
             try:
                 with scope:
                     if in_queue or not scope.cancel_called:
@@ -405,7 +405,7 @@ class CodexAgent:
         if session is None:
             logger.warning("session/cancel names the unknown session %s", session_id)
         else:
-            self.opener.waits.cancel(session.id)
+            self.opener.waiting_prompts.cancel(session.id)
             session.cancel()
 
     def session(self, session_id: str) -> Session:

@@ -43,7 +43,7 @@ class HandOver:
             return "unknown"
         session = opened.session
         if asker.cancels:
-            self._opener.waits.cancel(session_id)
+            self._opener.waiting_prompts.cancel(session_id)
             if session is not None:
                 session.cancel()
         if session is not None and (asker.cancels or session.driver.machine.activity == "idle"):
@@ -74,7 +74,7 @@ class HandOver:
         session = opened.session
         return (
             opened.may_start_sub_agents()
-            or session_id in self._opener.waits
+            or session_id in self._opener.waiting_prompts
             or (session is not None and bool(session.state_event.background))
         )
 

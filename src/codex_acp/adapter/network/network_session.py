@@ -360,7 +360,7 @@ class NetworkSession:
     ) -> PromptResult:
         """Run a prompt for ``client``. Cancelling the request ends the prompt, unless the client is
         gone or shows the session no more."""
-        waits, session_id = self.agent.opener.waits, self.session_id
+        waits, session_id = self.agent.opener.waiting_prompts, self.session_id
         # A session/cancel that comes before the task below begins cancels this scope.
         scope = waits.open(session_id)
 

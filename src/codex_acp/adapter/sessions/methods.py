@@ -260,7 +260,7 @@ class SessionMethods:
     ) -> None:
         """Stop what runs in a session, close it, and unload its thread. ``instead`` is called in
         place of the unloading, with the connection that has the thread loaded, or None."""
-        self._opener.waits.cancel(session_id)
+        self._opener.waiting_prompts.cancel(session_id)
         self._opener.openings.cancel(session_id)
         lock = self._opener.lock(session_id)
         has_lock = await acquire_within(lock)

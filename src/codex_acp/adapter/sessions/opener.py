@@ -1,9 +1,9 @@
 """Open a session by starting a new thread, resuming a stored one, or forking one.
 
 Owns these calls of Codex and the handling of their failures. The caller turns the client's request
-into params of a thread, and the `OpeningResult` into the answer of the ACP method. Later, before
-each prompt, makes the session ready: the newest Codex has to load its thread, and the client's MCP
-servers have to start.
+into params of a thread, and the `OpeningResult` into the answer of the ACP method. This module also
+makes a session ready before each prompt: the newest Codex has to load its thread, and the client's
+MCP servers have to start.
 """
 
 from __future__ import annotations
@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from codex_acp.adapter.server.app_server import AppServer
     from codex_acp.adapter.server.held_notifications import HeldNotifications
     from codex_acp.adapter.session_client import SessionClient
+    from codex_acp.adapter.sessions.session import Session
     from codex_acp.adapter.sessions.sessions import OpenSession, Sessions
     from codex_acp.codex._generated.models import Thread
     from codex_acp.codex.connection.app_server_connection import AppServerConnection
@@ -71,7 +72,7 @@ UNLOAD_SECONDS: Final = 5.0
 
 STORE_SECONDS: Final = 1.0
 """Seconds for Codex to store a thread that was never prompted, when the thread is handed over or
-the adapter ends. Shorter than `LET_GO_SECONDS` of a hand-over."""
+the adapter ends. Shorter than `thread_peers.LET_GO_SECONDS`, the time of a hand-over."""
 
 
 class Setup(NamedTuple):
@@ -85,7 +86,7 @@ class Setup(NamedTuple):
     client: SessionClient | None = None
     """The session's own client, if it has one (over the network)."""
     cancels: bool = False
-    """Whether to cancel what runs in the session in another process, and so to take it over."""
+    """Whether to cancel what another process runs in the session, and so to take it over."""
 
     @property
     def cwd(self) -> str:
@@ -121,8 +122,8 @@ class SessionOpener:
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self.openings: SessionScopes = SessionScopes()
         """The openings of stored sessions, also of those that wait for the lock."""
-        self.waits: SessionScopes = SessionScopes()
-        """The prompts that the sessions have yet to queue, because they are not ready."""
+        self.waiting_prompts: SessionScopes = SessionScopes()
+        """The prompts that wait until their session is ready."""
 
     async def _prepare(self, setup: Setup) -> tuple[AppServerConnection, Setup, JsonValue]:
         """Return a connection, the setup to use, and Codex's configuration of the directory (None
@@ -139,11 +140,11 @@ class SessionOpener:
             _, config_read, _ = await asyncio.gather(
                 self.login.check(codex) if needs_login else asyncio.sleep(0),
                 configuration(codex, setup.cwd),
-                consent.not_agreed(setup.cwd),  # looks ahead, for the first prompt
+                consent.not_agreed(setup.cwd),  # reads git's configuration for the first prompt
             )
         except (ErrorReply, NotAnswered, TransportError) as error:
             raise opening_errors.session_error(error) from error
-        if codex.believes_worktrees:
+        if codex.believes_worktrees:  # it would trust a directory that calls itself a worktree
             params = without_false_worktree(setup.params, setup.cwd, config_read)
             setup = setup._replace(params=params)
         if "developerInstructions" in setup.params:  # the configured instructions come first
@@ -163,14 +164,14 @@ class SessionOpener:
         await self._sessions.ensure_git_consent(
             codex, setup.cwd, session_id, setup.client, opens=False
         )
-        await self._store(codex, session_id)
+        await self._store(codex, session_id)  # Codex copies what is stored
         try:
             return await self._begin(codex, setup, config_read, session_id)
         except RpcError as error:
             thread = await opening_errors.explain_refusal(codex, session_id, error)
             if not self.route.note_earlier_gateway(thread):
                 raise
-            return await self._begin(codex, setup, config_read, session_id)
+            return await self._begin(codex, setup, config_read, session_id)  # without the gateway
 
     async def _begin(
         self,
@@ -197,7 +198,7 @@ class SessionOpener:
                     what = f"the result of {method}"
                     CODEX_MODELS.decode("ThreadStartResponse", result, what)
                     raise InvalidPayload(what, ("thread.id: is missing",))
-                state = None if source is None else self._titled_state(result, setup.client)
+                state = None if source is None else self._title_state(result, setup.client)
                 self._sessions.open(
                     thread_id, setup.params, setup.servers, state=state, client=setup.client
                 )
@@ -222,9 +223,12 @@ class SessionOpener:
         """
         if canonical_id(session_id) != session_id:  # notifications would name another id
             raise opening_errors.unknown_session(session_id)
+        opened: OpeningResult | None = None
         with self.openings.entered(session_id):
-            return await self._reopen(session_id, setup, how)
-        raise opening_errors.closed_meanwhile(session_id)  # the client closes the session
+            opened = await self._reopen(session_id, setup, how)
+        if opened is None:  # the client has closed the session, which has cancelled the block
+            raise opening_errors.closed_meanwhile(session_id)
+        return opened
 
     async def _reopen(
         self, session_id: str, setup: Setup, how: Literal["load", "resume"]
@@ -238,15 +242,7 @@ class SessionOpener:
             directory = self._config.ask_lists(codex, setup.cwd, config_read)
             earlier = self._sessions.open_session(session_id)
             if earlier is not None and earlier.session is not None:
-                await self._store(codex, session_id)
-                self._check_no_prompt(session_id)  # a prompt may have come during `_store`
-                earlier.unloaded = True
-                earlier_params = {**earlier.params, "runtimeWorkspaceRoots": [*earlier.roots]}
-                has_commands = bool(earlier.session.state_event.background)
-                earlier.session.detach()
-                # Codex ignores new params for a loaded thread, but unloading ends the commands.
-                if not has_commands or setup.params != earlier_params:
-                    await self.unload(codex, session_id)
+                await self._leave_earlier(earlier, earlier.session, codex, setup)
             with self._sessions.reopening(session_id) as held:
                 result = await self._resume(codex, session_id, setup)
                 try:
@@ -281,6 +277,20 @@ class SessionOpener:
                         self._sessions.put_back(session_id, earlier)
                 raise
 
+    async def _leave_earlier(
+        self, earlier: OpenSession, session: Session, codex: AppServerConnection, setup: Setup
+    ) -> None:
+        """Detach a `Session` that is opened again, and unload its thread if that has to be."""
+        await self._store(codex, session.id)
+        self._check_no_prompt(session.id)  # a prompt may have come during `_store`
+        earlier.unloaded = True
+        earlier_params = {**earlier.params, "runtimeWorkspaceRoots": [*earlier.roots]}
+        has_commands = bool(session.state_event.background)
+        session.detach()
+        # Codex ignores new params for a loaded thread, but to unload it ends background commands.
+        if not has_commands or setup.params != earlier_params:
+            await self.unload(codex, session.id)
+
     async def wait_ready(self, session_id: str) -> bool:
         """Wait until an open session is ready for a prompt; return False if the client cancels the
         prompts that wait. Raises as `ensure_live`."""
@@ -289,7 +299,7 @@ class SessionOpener:
             self._sessions.is_live(session_id) and not opened.awaited_mcp_servers
         ):
             return True
-        with self.waits.entered(session_id) as scope:
+        with self.waiting_prompts.entered(session_id) as scope:
             await self.ensure_live(session_id)
             await self._wait_for_servers(session_id)
         return not scope.cancel_called
@@ -341,13 +351,13 @@ class SessionOpener:
             try:
                 await self._config.move(session_id, codex, result)
             except RpcError:
-                opened.unloaded = True  # run no turn with more rights than the person chose
+                opened.unloaded = True  # no turn runs before a resume with the person's rights
                 raise
 
     async def store_unprompted(self, session_id: str, bound: float = STORE_SECONDS) -> None:
         """Have Codex store an open session that was never prompted, within ``bound`` seconds; never
-        fails. Codex also looks at the directory when it stores a thread: no effect without the
-        consent to git's programs."""
+        fails. Codex runs git when it stores a thread, so this has no effect without the consent to
+        git's programs."""
         opened = self._sessions.open_session(session_id)
         if opened is None or opened.prompted or opened.codex.closed:
             return
@@ -394,14 +404,14 @@ class SessionOpener:
     ) -> OpeningResult:  # fmt: skip
         defaults = self._app_server.defaults
         first_mode = defaults.mode if how == "new" else None
-        session = await self._config.open(
+        config = await self._config.open(
             session_id, codex, result, how=how, directory=directory, source=source,
             restore=restore, first_mode=first_mode,
         )  # fmt: skip
-        unrestored = session.unrestored
+        unrestored = config.unrestored
         if how == "new" and directory.config_read is None:
-            unrestored = "it does not tell what is configured"
-        notices = [*defaults.notices, *session.first_mode_notices, *setup.notices]
+            unrestored = "it does not tell what is configured"  # for `unrestored_line`
+        notices = [*defaults.notices, *config.first_mode_notices, *setup.notices]
         notices += _notices(directory, unrestored, linked_instructions(result))
         return OpeningResult(session_id, how, self._config.answer(session_id), tuple(notices))
 
@@ -427,20 +437,26 @@ class SessionOpener:
         session = self._sessions.find(session_id)
         return session is not None and session.driver.busy
 
-    async def _resume(self, codex: AppServerConnection, session_id: str, setup: Setup) -> JsonValue:
+    async def _resume_or_take(
+        self, codex: AppServerConnection, session_id: str, setup: Setup
+    ) -> JsonValue:
         """Resume a thread; if another process has it open, ask that process to hand it over."""
         params = self.with_defaults(setup.params) | {"threadId": session_id, "excludeTurns": True}
         resume = partial(self.route.open, codex, "thread/resume", params, session_id)
         try:
-            try:
-                return await resume()
-            except ErrorReply as error:
-                if not is_open_elsewhere(error):
-                    raise
-                owner = getattr(setup.client, "owner", None)
-                return await self.peers().take(
-                    codex, session_id, resume, error, owner=owner, cancels=setup.cancels
-                )
+            return await resume()
+        except ErrorReply as error:
+            if not is_open_elsewhere(error):
+                raise
+            owner = getattr(setup.client, "owner", None)  # a `NetworkSession` has one
+            return await self.peers().take(
+                codex, session_id, resume, error, owner=owner, cancels=setup.cancels
+            )
+
+    async def _resume(self, codex: AppServerConnection, session_id: str, setup: Setup) -> JsonValue:
+        """Call `_resume_or_take`; turn an error of Codex into the RpcError for the client."""
+        try:
+            return await self._resume_or_take(codex, session_id, setup)
         except ThreadOpenElsewhere as error:
             raise opening_errors.busy_elsewhere(session_id, error.pid, error.holder) from error
         except asyncio.CancelledError:
@@ -453,7 +469,7 @@ class SessionOpener:
             if isinstance(error, ErrorReply):
                 await opening_errors.raise_if_open_elsewhere(codex, session_id, error)
                 thread = await opening_errors.explain_refusal(codex, session_id, failure)
-                if self.route.note_earlier_gateway(thread):
+                if self.route.note_earlier_gateway(thread):  # True at most once
                     return await self._resume(codex, session_id, setup)
             raise failure from error
 
@@ -485,7 +501,7 @@ class SessionOpener:
         held.put_first(("turn/started", {"threadId": session_id, "turn": turn}) for turn in turns)
         return known.turns[0].id if known.turns else None
 
-    def _titled_state(self, result: JsonValue, client: SessionClient | None) -> SessionState | None:
+    def _title_state(self, result: JsonValue, client: SessionClient | None) -> SessionState | None:
         """Return the mapping's state for a thread that has a title; None for no title."""
         from codex_acp.mapping.session import title_of
         from codex_acp.mapping.state import SessionState
@@ -502,7 +518,7 @@ class SessionOpener:
         """Note the turn that runs, show the history for ``load``; return the mapping's state."""
         running = await self._learn_running_turn(codex, session_id, result, held)
         if how != "load":
-            return self._titled_state(result, client)
+            return self._title_state(result, client)
         from codex_acp.adapter.sessions.replay import replay_history
 
         client = client or self._sessions.client_of(None)
