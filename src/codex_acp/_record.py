@@ -66,9 +66,11 @@ def _record_of(cls: type[T], *, frozen: bool, kw_only: bool, eq: bool) -> type[T
     namespace |= {
         "__slots__": names,
         "__match_args__": names,
-        "__init__": _Lazy(lambda: _init(annotations, defaults, frozen=frozen, kw_only=kw_only)),
-        "__dataclass_fields__": _Lazy(lambda: as_dataclass()["__dataclass_fields__"]),
-        "__dataclass_params__": _Lazy(lambda: as_dataclass()["__dataclass_params__"]),
+        "__init__": _LazyMember(
+            lambda: _init(annotations, defaults, frozen=frozen, kw_only=kw_only)
+        ),
+        "__dataclass_fields__": _LazyMember(lambda: as_dataclass()["__dataclass_fields__"]),
+        "__dataclass_params__": _LazyMember(lambda: as_dataclass()["__dataclass_params__"]),
         "__repr__": _repr,
         "__replace__": replace,
     }
@@ -85,7 +87,7 @@ _MAKING: Final = RLock()
 """Lock of the thread that makes a member of a class."""
 
 
-class _Lazy:
+class _LazyMember:
     """A member of a class that is made at its first use; most are never used."""
 
     def __init__(self, make: Callable[[], Any]) -> None:
@@ -169,7 +171,7 @@ else:
             members = {
                 "__slots__": (),
                 "__match_args__": names,
-                "__new__": _Lazy(lambda: staticmethod(_new(name, names, defaults))),
+                "__new__": _LazyMember(lambda: staticmethod(_new(name, names, defaults))),
                 "_fields": names,
                 "_field_defaults": defaults,
             }

@@ -122,7 +122,7 @@ NO_OPTIONS = {
     "wire.words:string": "what pydantic-core names the bounds of a text",
     "cli.arguments:parser_of": "what argparse names a parser's settings",
     "cli.arguments:Parser.__init__": "what argparse names a parser's settings",
-    "adapter.network.websockets:_Accepted.__init__": "what websockets names its settings",
+    "adapter.network.websockets:_NewConnection.__init__": "what websockets names its settings",
 }
 """What takes any keyword because any is meant."""
 

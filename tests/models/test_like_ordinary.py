@@ -377,4 +377,6 @@ def test_a_model_validates_without_introspection() -> None:
     for cls in (codex.ProjectDeleteParams, codex.ProjectDeleteResponse):
         cls.__pydantic_validator__, cls.__pydantic_serializer__  # noqa: B018
         raw = cls.__dict__.get("__pydantic_fields__")
-        assert raw == {} or isinstance(raw, lazy._Late), "it was made without being asked for"
+        assert raw == {} or isinstance(raw, lazy._LateAttribute), (
+            "it was made without being asked for"
+        )

@@ -113,6 +113,20 @@ def test_a_method_that_acts_is_not_named_by_a_participle_alone() -> None:
     assert offenders == []
 
 
+def test_a_private_class_has_a_noun_in_its_name() -> None:
+    """``_PendingPrompt`` says what is pending; ``_Pending`` does not."""
+    pattern = re.compile(
+        r"_([A-Z][a-z]+[^e]ed|Kept|Lost|Late|Lazy|Patient|Pending|Waiting|Written)"
+    )
+    offenders = [
+        f"{_name(path)}:{node.lineno}: {node.name}"
+        for path in SOURCES
+        for node in ast.walk(_tree(path))
+        if isinstance(node, ast.ClassDef) and pattern.fullmatch(node.name)
+    ]
+    assert offenders == []
+
+
 def test_every_module_says_what_it_owns() -> None:
     assert [_name(p) for p in SOURCES if not ast.get_docstring(_tree(p))] == []
 

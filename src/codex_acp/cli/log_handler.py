@@ -39,7 +39,7 @@ _CONTROLS: Final = {
 
 
 @record
-class _Written:
+class _WrittenRecord:
     """A record that was written."""
 
     at: float
@@ -57,7 +57,7 @@ class LogHandler(logging.Handler):
         super().__init__()
         self._path = path
         self._knows_secrets = False
-        self._written: OrderedDict[int, _Written] = OrderedDict()
+        self._written: OrderedDict[int, _WrittenRecord] = OrderedDict()
         """Hash of a record without its time → the record, the oldest first."""
         self._lines: LineWriter | None = None
         self._put: Callable[[str], None]
@@ -90,7 +90,7 @@ class LogHandler(logging.Handler):
         before = self._written.pop(key, None)
         note = f" [{before.repeats} more since the last]" if before and before.repeats else ""
         self._forget_older(record.created)
-        self._written[key] = _Written(record.created, text.partition("\n")[0])
+        self._written[key] = _WrittenRecord(record.created, text.partition("\n")[0])
         self._put(f"{text}{note}\n")
 
     def close(self) -> None:
@@ -125,7 +125,7 @@ class LogHandler(logging.Handler):
             self._written.popitem(last=False)
             self._log_repeats(oldest)
 
-    def _log_repeats(self, written: _Written) -> None:
+    def _log_repeats(self, written: _WrittenRecord) -> None:
         if written.repeats:
             self._put(f"{written.first_line} [{written.repeats} more of it]\n")
 

@@ -218,7 +218,7 @@ _MAX_REMEMBERED: Final = 2000
 """Spellings of secrets that are remembered; a session of an editor adds a few."""
 
 
-class _Remembered(LastOnes[str, None]):
+class _KnownSecrets(LastOnes[str, None]):
     """The spellings of secrets, in the order in which they were added."""
 
     _sorted: tuple[str, ...] = ()
@@ -236,7 +236,7 @@ class _Remembered(LastOnes[str, None]):
         self._sorted = ()
 
 
-_remembered: Final = _Remembered(_MAX_REMEMBERED)
+_remembered: Final = _KnownSecrets(_MAX_REMEMBERED)
 """Secrets of the whole process, because the process has one log."""
 
 

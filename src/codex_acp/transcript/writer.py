@@ -29,7 +29,7 @@ MAX_WAITING: Final = 1024 * 1024
 """Most characters of lines that wait; one line may wait whatever its length."""
 
 
-class _Waiting(NamedTuple):
+class _WaitingLine(NamedTuple):
     """A line that waits, and the number of lines that were lost before it."""
 
     line: str
@@ -60,7 +60,7 @@ class LineWriter:
         self._gap = gap
         self._torn = torn
         self._changed = threading.Condition()  # reentrant: the garbage collector may log
-        self._waiting: deque[_Waiting] = deque()
+        self._waiting: deque[_WaitingLine] = deque()
         self._size = 0
         """Characters of the waiting lines."""
         self._busy = False
@@ -86,7 +86,7 @@ class LineWriter:
                 self._overflowed += 1
                 self.lost += 1
             else:
-                self._waiting.append(_Waiting(line, self._overflowed))
+                self._waiting.append(_WaitingLine(line, self._overflowed))
                 self._overflowed = 0
                 self._size += len(line)
                 self._changed.notify_all()
@@ -141,7 +141,7 @@ class LineWriter:
             else:
                 self._failed = 0
 
-    def _next(self) -> _Waiting | None:
+    def _next(self) -> _WaitingLine | None:
         """Wait for a line and return it: an empty one if lines were lost and none waits. Return
         None after `close`."""
         with self._changed:
@@ -149,7 +149,7 @@ class LineWriter:
             self._changed.notify_all()
             while not self._waiting and not self._closed:
                 if self._overflowed and self._gap is not None:
-                    self._waiting.append(_Waiting("", self._overflowed))
+                    self._waiting.append(_WaitingLine("", self._overflowed))
                     self._overflowed = 0
                 else:
                     self._changed.wait()

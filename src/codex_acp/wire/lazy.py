@@ -323,27 +323,27 @@ def make_lazy(base: type[BaseModel], first: type[BaseModel]) -> None:
     is the one class right below ``base``, from which all others derive."""
     config = base.model_config
     for late in (
-        _Late("__pydantic_validator__", None, lambda: adapter_of(first).validator),
-        _Late("__pydantic_serializer__", None, lambda: adapter_of(first).serializer),
+        _LateAttribute("__pydantic_validator__", None, lambda: adapter_of(first).validator),
+        _LateAttribute("__pydantic_serializer__", None, lambda: adapter_of(first).serializer),
         # Pydantic's own, because it has the metadata for a JSON schema.
-        _Late(
+        _LateAttribute(
             "__pydantic_core_schema__",
             lambda cls: adapter_of(cls).core_schema,
             lambda: adapter_of(first).core_schema,
         ),
         # The handlers that pydantic would find at each field's first assignment.
-        _Late(
+        _LateAttribute(
             "__pydantic_setattr_handlers__",
             lambda cls: dict.fromkeys(cls.__annotations__, _set_field),
             dict,
         ),
-        _Late("__signature__", _signature, lambda: _signature(first)),
-        _Late("model_config", lambda _: config.copy(), lambda: config),
+        _LateAttribute("__signature__", _signature, lambda: _signature(first)),
+        _LateAttribute("model_config", lambda _: config.copy(), lambda: config),
     ):
         setattr(base, late.name, late)
 
 
-class _Late:
+class _LateAttribute:
     """A class attribute that is made when it is first read, and then replaces this descriptor.
     ``make`` returns the attribute of a generated class; None: `schema_of` sets it. ``of_base``
     returns the attribute of the base classes, on which this descriptor must stay."""
@@ -390,7 +390,9 @@ def _ordinary(cls: type[BaseModel]) -> type[BaseModel]:
     return made
 
 
-_FIELDS = _Late("__pydantic_fields__", lambda cls: _ordinary(cls).__pydantic_fields__, dict)
+_FIELDS = _LateAttribute(
+    "__pydantic_fields__", lambda cls: _ordinary(cls).__pydantic_fields__, dict
+)
 
 
 def _set_field(model: BaseModel, name: str, value: object) -> None:

@@ -85,7 +85,7 @@ async def network_server(
         http_server = HttpServer(hub, access, pending)
     quiet_logger = logging.getLogger("codex_acp.adapter.network.handshakes")
     quiet_logger.setLevel(logging.CRITICAL)  # `AccessControl.log` logs refusals, at a limited rate
-    limits, accepted = access.limits, cast("Any", _Accepted)
+    limits, accepted = access.limits, cast("Any", _NewConnection)
     shared = _Shared(hub, access, pending, tls, http_server)
     async with serve(
         accepted.serve_client,
@@ -135,7 +135,7 @@ class _Shared(NamedTuple):
     http_server: HttpServer | None
 
 
-class _Accepted(ServerConnection):
+class _NewConnection(ServerConnection):
     """A new connection, whose first bytes decide whether it becomes a websocket."""
 
     def __init__(self, shared: _Shared, *args: Any, **options: Any) -> None:

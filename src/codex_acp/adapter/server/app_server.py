@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
-class _Lost(LaunchError):
+class _CodexLost(LaunchError):
     """Codex ended too often or too early; a later start may succeed."""
 
 
@@ -96,7 +96,7 @@ class AppServer(NotificationSink):
             except CodexAcpError as error:
                 reason = scrub(str(error))
                 logger.warning("Codex could not be started: %s", reason)
-                data = {"reason": AGENT_LOST} if isinstance(error, _Lost) else None
+                data = {"reason": AGENT_LOST} if isinstance(error, _CodexLost) else None
                 raise RpcError(INTERNAL_ERROR, reason, data) from error
             return self._connection
 
@@ -150,13 +150,13 @@ class AppServer(NotificationSink):
         try:
             path = find_codex(self.options.codex).path
         except LaunchError:
-            return _Lost(str(error))
+            return _CodexLost(str(error))
         try:
             check_version(await to_thread.run_sync(codex_version, path, abandon_on_cancel=True))
         except LaunchError as refused:
             return refused
         reason = str(error).partition("\n\nStack backtrace:")[0]
-        return _Lost(
+        return _CodexLost(
             f"{path!r} did not start as a Codex app-server; `codex-acp-sdk doctor` in a terminal "
             f"looks for the reason: {reason}"
         )
@@ -165,7 +165,7 @@ class AppServer(NotificationSink):
         wait = self._restarts.seconds_to_wait(monotonic())
         if wait:
             limit = self._restarts.limit
-            raise _Lost(
+            raise _CodexLost(
                 f"Codex has ended {limit.count} times within {limit.seconds:g} s; it is started "
                 f"again in {math.ceil(wait)} s at the earliest. The last time: {self._end_reason}"
             )

@@ -29,7 +29,7 @@ MAX_SECONDS: Final = 60.0
 """Age at which a notification is dropped: Codex names a sub-agent soon after the first one."""
 
 
-class _Kept(NamedTuple):
+class _KeptNotification(NamedTuple):
     arrived_at: float
     """Seconds, by the monotonic clock."""
     thread_id: str | None
@@ -51,7 +51,7 @@ class ThreadlessNotifications(NotificationSink):
     ) -> None:
         self._open_sinks = open_sinks
         self._may_start_sub_agents = may_start_sub_agents
-        self._kept: list[_Kept] = []
+        self._kept: list[_KeptNotification] = []
         self._openings = 0
         codex.subscribe(None, self)
 
@@ -91,7 +91,7 @@ class ThreadlessNotifications(NotificationSink):
             self._kept = [
                 kept for kept in self._kept if kept.thread_id is None or kept.arrived_at >= oldest
             ]
-        self._kept.append(_Kept(now, thread_id, method, params))
+        self._kept.append(_KeptNotification(now, thread_id, method, params))
         del self._kept[:-MAX_KEPT]
 
     def on_closed(self, error: TransportError | None) -> None:

@@ -146,7 +146,7 @@ class PromptHost(Protocol):
     def say(self, text: str) -> None: ...
 
 
-class _Pending:
+class _PendingPrompt:
     """A prompt that is not answered yet."""
 
     def __init__(
@@ -189,7 +189,7 @@ class SessionDriver:
         self._spawn = spawn
         self._timings = timings or TIMINGS
         self.machine: SessionMachine = SessionMachine()
-        self._pending: dict[str, _Pending] = {}
+        self._pending: dict[str, _PendingPrompt] = {}
         self._stop_waiting: dict[int, Callable[[], None]] = {}
         """Number of a call → the function that stops waiting for its reply."""
         self._written_before: dict[int, int | None] = {}
@@ -263,7 +263,7 @@ class SessionDriver:
         """
         pending = None if early is None else self._pending.get(early.message_id)
         if pending is None:
-            pending = self._enter(_Pending(show, on_accepted))
+            pending = self._enter(_PendingPrompt(show, on_accepted))
             self.handle(ev.Prompted(pending.id, joins))
         try:
             with pending.scope:
@@ -277,7 +277,7 @@ class SessionDriver:
 
     def begin(self, early: EarlyTurn, show: OnMessageId) -> None:
         """Queue a first prompt whose ``turn/start`` was sent early; `run` awaits its end."""
-        pending = self._enter(_Pending(show, early.on_accepted, early.message_id))
+        pending = self._enter(_PendingPrompt(show, early.on_accepted, early.message_id))
         self._host.note_message_id(pending.id)
         call = self.machine.calls + 1
         self._written_before[call] = early.written
@@ -304,7 +304,7 @@ class SessionDriver:
             self._idle_waiters.append(changed)
             await changed
 
-    def _enter(self, pending: _Pending) -> _Pending:
+    def _enter(self, pending: _PendingPrompt) -> _PendingPrompt:
         """Put a prompt at the end of the queue. Raises RpcError -32600 if too many wait."""
         if len(self._pending) >= MAX_PROMPTS:
             message = f"{MAX_PROMPTS} prompts of this session are not answered yet; wait for one"
@@ -312,7 +312,7 @@ class SessionDriver:
         self._pending[pending.id] = pending
         return pending
 
-    async def _result(self, pending: _Pending) -> PromptOutcome:
+    async def _result(self, pending: _PendingPrompt) -> PromptOutcome:
         while True:
             outcome = pending.outcome
             try:
@@ -337,7 +337,7 @@ class SessionDriver:
                 end = start_refused(error)
             self.handle(ev.AnsweredLocally(pending.id, end))
 
-    async def _give_up(self, pending: _Pending) -> None:
+    async def _give_up(self, pending: _PendingPrompt) -> None:
         """Cancel one prompt (``$/cancel_request``); wait for its turn if no other prompt shares it.
 
         No effect when the adapter itself ends: an interrupt would then make Codex end the shell of

@@ -303,6 +303,8 @@ def allow_edits(*, within: str | os.PathLike[str]) -> Policy:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class _FirstOf(Policy):
+    """Decides as the first of some policies that decides."""
+
     policies: tuple[Policy, ...]
 
     async def decide(self, question: ApprovalQuestion) -> Decision | None:
