@@ -87,6 +87,20 @@ def test_a_docstring_begins_with_a_verb_or_a_noun_and_not_with_a_clause() -> Non
     assert offenders == []
 
 
+def test_a_docstring_has_no_fragment_that_begins_with_of() -> None:
+    """A clause like "; of a larger one, the size" leaves noun and verb to the reader."""
+    offenders = [
+        f"{_name(path)}:{node.lineno}: {node.value.value[:60]!r}"
+        for path in SOURCES
+        for node in ast.walk(_tree(path))
+        if isinstance(node, ast.Expr)
+        and isinstance(node.value, ast.Constant)
+        and isinstance(node.value.value, str)
+        and re.search(r";\s+of\b|,\s+of which\b", node.value.value)
+    ]
+    assert offenders == []
+
+
 def test_a_callback_with_two_texts_or_numbers_has_an_alias_that_says_which_is_which() -> None:
     callable_ = re.compile(r"Callable\[\[[^]]*\b(str|int)\b[^]]*, \1\b")
     offenders = [

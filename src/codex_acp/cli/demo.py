@@ -314,8 +314,8 @@ ANSWERS: Final = (
 PACE: Final = 0.7
 """Seconds before an answer, for a person who reads along."""
 KEY: Final = re.compile(r"([a-z]{2}\d+)\) (?:\x1b\[\d+m)?(.*)")
-"""Matches a choice, like ``bk1) Allow once``; group 1: its key (two random letters and its number),
-group 2: its words after an ANSI style."""
+"""Matches a choice, like ``bk1) Allow once``. Group 1 is its key (two random letters and its
+number), group 2 its words after an ANSI style."""
 
 
 @dataclass

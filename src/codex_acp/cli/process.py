@@ -30,8 +30,8 @@ def complain(message: str) -> None:
 
 
 def stderr() -> int:
-    """Return the descriptor of stderr for `os.write`: a write that blocks in ``sys.stderr`` keeps
-    its lock. -1: the process was started without stderr, and 2 may be another file."""
+    """Return the descriptor of stderr for `os.write`, because a write that blocks in ``sys.stderr``
+    keeps its lock. Return -1 if the process was started without stderr: 2 may be another file."""
     return 2 if sys.stderr is not None else -1
 
 

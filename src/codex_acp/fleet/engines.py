@@ -1,8 +1,8 @@
 """Run the jobs of a fleet, on this machine or on a Ray cluster.
 
-An engine sends jobs to workers. It sends the jobs' events and reports back to the driver, which is
-the program that opened the fleet. An engine must not know tasks: a job is one attempt of a task.
-Ray is imported when a `RayEngine` is opened.
+An engine sends jobs to workers. The workers' events and reports go back to the driver, the program
+that opened the fleet. An engine must not know tasks: a job is one attempt of a task. Ray is
+imported when a `RayEngine` is opened.
 """
 
 from __future__ import annotations

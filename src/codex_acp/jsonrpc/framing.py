@@ -23,7 +23,7 @@ HEAD_BYTES: Final = 256
 
 
 class TooLong(NamedTuple):
-    """A line above the limit, of which only the first bytes are kept."""
+    """The first bytes of a line above the limit; the others are dropped."""
 
     limit: int
     head: bytes

@@ -120,7 +120,7 @@ class Budget:
 
 @record
 class RollingOutput:
-    """The output of a running tool call, of which the end is kept. Sizes are bytes of UTF-8."""
+    """The end of a running tool call's output. Sizes are bytes of UTF-8."""
 
     size: int = 0
     """Size of all output, kept or not."""

@@ -82,7 +82,7 @@ class FileDiff:
     """The change of one file, as far as it is known."""
 
     path: str
-    """Path after the change; of a deleted file the path before."""
+    """Path after the change; before the change if the file is deleted."""
     operation: FileOperation
     before: str | None = None
     """The whole text before; None if not known, or for ``add``."""

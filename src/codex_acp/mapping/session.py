@@ -411,7 +411,7 @@ def thread_reverted(_state: SessionState, _params: object) -> events.SessionEven
 PAGE: Final = 50
 """Sessions per page: as many as a person looks through at once."""
 MAX_TITLE: Final = 120
-"""Characters of a title; the first prompt, of which it may be made, can be a whole file."""
+"""Characters of a title, which may be made of a first prompt that has a whole file."""
 SOURCES: Final[tuple[JsonValue, ...]] = ("cli", "vscode", "exec", "appServer")
 """Sources of threads that a person began, in any program: not those of sub-agents."""
 ARCHIVE: Final = "archived:"

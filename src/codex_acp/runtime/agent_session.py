@@ -178,8 +178,8 @@ class ConfigOptions:
         return next((option for option in self._all if option.id == config_id), None)
 
     def find(self, category: str) -> types.SessionConfigOption | None:
-        """Return the option of ``category``; else one without a category that has this word as its
-        id; else None."""
+        """Return the option of ``category``. Without one, return an option that has no category,
+        but this word as its id, or None."""
         for option in self._all:
             if option.category == category:
                 return option

@@ -392,8 +392,8 @@ class ModelResponse:
 class ModelScript:
     """The responses of a model.
 
-    A request gets the first unused response whose ``when`` is true for it; else the first unused
-    response without a ``when``; else an error.
+    A request gets the first unused response whose ``when`` is true for it. If there is none, the
+    request gets the first unused response without a ``when``, or an error.
     """
 
     responses: tuple[ModelResponse, ...]

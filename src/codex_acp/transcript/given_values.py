@@ -73,7 +73,7 @@ def secrets_in(value: object, name: str = "", *, may_be_secret: bool = False) ->
 
 
 def secrets_of(name: str, value: str) -> Iterator[str]:
-    """Yield ``value`` if it may be a secret; of a URL only its secret parts."""
+    """Yield ``value`` if it may be a secret; if it is a URL, yield its secret parts alone."""
     if names_secret(name) and not (_FILE_NAME.search(name) and is_path(value)):
         yield from _with_its_scheme(value)
     elif (url := _URL.fullmatch(value)) is not None:

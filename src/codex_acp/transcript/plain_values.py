@@ -25,8 +25,8 @@ _PAIRS: Final = (
     " r:abcdefgiklmnoprstuvwy s:abcdefghiklmnopqrstuvwy t:abcdefghiklmnoprstuvwyz"
     " u:abcdefgilmnoprst v:aeiop w:aehilnors x:aceipt y:abcdegilmnoprstw z:aeio"
 )
-"""Letter → letters that follow it in English words. Of words, 19 in 20 have only such pairs; of
-texts of 16 random letters, one in 300."""
+"""Letter → letters that follow it in English words. 19 words in 20 have only such pairs, but one
+text in 300 that has 16 random letters."""
 _FOLLOWERS: Final = dict(pair.split(":") for pair in _PAIRS.split())
 _FIGURE: Final = re.compile(
     r"[+-]?\d{1,12}(?:\.\d{1,6})?(?:%|ms|[smhd]|[kKMGT]i?[bB]?)?"

@@ -173,7 +173,7 @@ class Pieces:
 
 
 def _with_text(value: JsonValue, path: tuple[str, ...], text: str) -> JsonValue:
-    """Return ``value`` with ``text`` at ``path``, of which all members exist."""
+    """Return ``value`` with ``text`` at ``path``; all members of ``path`` must exist."""
     if not path:
         return text
     assert isinstance(value, dict)
@@ -211,7 +211,7 @@ def _end(text: str, unfinished: int | None) -> str:
 
 
 MAX_BODY: Final = 256 * 1024
-"""Most bytes of a message that is recorded; of a larger one, only method and size are."""
+"""Most bytes of a message that is recorded whole; else only its method and size are recorded."""
 MAX_OPEN: Final = 10_000
 """Requests that are remembered until their answer; an answer to a forgotten one has no method."""
 MAX_TYPED: Final = 500

@@ -81,7 +81,7 @@ class Handler(Protocol):
         """Handle a notification."""
 
     def on_batch_end(self) -> None:
-        """Handle the end of one read, of which all messages were delivered."""
+        """Handle the end of one read, after all its messages were delivered."""
 
     def on_closed(self, error: TransportError | None) -> None:
         """Handle the end of the connection, once. ``error`` is None if a side closed cleanly."""

@@ -92,9 +92,9 @@ class HttpRequests:
     """Makes requests to ``url``. If ``token`` is a function, it is called now, and again if the
     token is refused.
 
-    Methods raise ConnectionClosed, after which the connection is over: for an answer above
-    ``limit`` bytes; for a redirect, which would carry token and messages elsewhere; for a
-    compressed body, which may be of any size; and for every failure that a method does not name.
+    Methods raise ConnectionClosed, after which the connection is over, for every failure that they
+    do not name. Failures are also an answer above ``limit`` bytes, a redirect, because it would
+    carry token and messages elsewhere, and a compressed body, because it may be of any size.
     """
 
     def __init__(self, url: str, peer: RemotePeer, limit: int, token: Token | None) -> None:

@@ -316,8 +316,8 @@ class Interrupt:
 
 @record(frozen=True)
 class LookUp:
-    """Ask for the state of the newest of ``turns``; if there are none, of the turn that has read
-    ``message``."""
+    """Ask for the state of the newest of ``turns``. Without turns, ask for that of the turn that
+    has read ``message``."""
 
     call: int
     turns: tuple[str, ...]

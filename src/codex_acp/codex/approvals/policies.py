@@ -294,9 +294,9 @@ def allow_edits(*, within: str | os.PathLike[str]) -> Policy:
 
     The real paths decide, links followed, and must not change before the reply is sent. If one
     file is elsewhere, no change of the action is allowed. The policy never allows an
-    addition or a move onto an existing file, a right for the whole session, or a change in a
-    directory ``.git``, ``.codex`` or ``.agents``, whose files decide what runs, nor any
-    change in a thread that has another machine (`ApprovalQuestion.elsewhere`).
+    addition or a move onto an existing file, or a right for the whole session. It never allows
+    a change in a directory ``.git``, ``.codex`` or ``.agents``, because their files decide what
+    runs, nor in a thread that has another machine (`ApprovalQuestion.elsewhere`).
     """
     return _AllowEdits(os.path.realpath(absolute("within", within)))
 

@@ -83,8 +83,8 @@ LONGEST_PAUSE_SECONDS: Final = 2.0
 
 
 def pause_before(attempt: int, chance: float) -> float:
-    """Return the seconds before attempt 2, 3, ...: a pause that doubles with each attempt, or down
-    to half of it by ``chance`` (1 to 0): clients refused together shall not return together."""
+    """Return the seconds before attempt 2, 3 and so on, which double with each attempt. ``chance``
+    (0 to 1) takes off up to a half, so that clients refused together do not return together."""
     longest = min(FIRST_PAUSE_SECONDS * 2.0 ** (attempt - 2), LONGEST_PAUSE_SECONDS)
     return longest * (1.0 + chance) / 2
 
