@@ -266,6 +266,15 @@ def test_a_side_without_any_handlers_is_a_misuse() -> None:
         AgentSide(acp_connection(near, name="x"), None, None)
 
 
+def test_handlers_of_requests_without_those_of_notifications_are_not_dropped() -> None:
+    near, far = memory_pair()
+    handlers = v2.AgentHandlers(tables_v2.agent_requests(), tables_v2.agent_notifications())
+    with pytest.raises(MisuseError, match="or None for both"):
+        AgentSide(acp_connection(near, name="x"), tables.agent_requests(), None, v2=handlers)
+    with pytest.raises(MisuseError, match="or None for both"):
+        ClientSide(acp_connection(far, name="x"), None, tables.client_notifications())
+
+
 # The client's side.
 
 

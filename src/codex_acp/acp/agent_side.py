@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from codex_acp.acp._generated.v1.calls import ClientCalls
-from codex_acp.acp.dialects import AnyHandlers
+from codex_acp.acp.dialects import handlers_of_v1
 from codex_acp.acp.either_agent_side import EitherAgentSide
 
 if TYPE_CHECKING:
@@ -64,9 +64,7 @@ class AgentSide(EitherAgentSide, ClientCalls):
         v2: AgentHandlers | Callable[[], AgentHandlers] | None = None,
         extensions: Mapping[str, ExtensionHandler] | None = None,
     ) -> None:
-        v1: AnyHandlers | None = None
-        if requests is not None and notifications is not None:
-            v1 = AnyHandlers(
-                requests, notifications, unstable, unstable_notifications, quick, extensions
-            )
+        v1 = handlers_of_v1(
+            requests, notifications, unstable, unstable_notifications, quick, extensions
+        )
         super().__init__(connection, v1, v2, on_invalid_notification)

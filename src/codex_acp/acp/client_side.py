@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from codex_acp._record import replace
 from codex_acp.acp._generated.v1.calls import AgentCalls
 from codex_acp.acp.capabilities import answered_version
-from codex_acp.acp.dialects import AnyHandlers, dialects
+from codex_acp.acp.dialects import dialects, handlers_of_v1
 from codex_acp.acp.side import Side
 from codex_acp.errors import InvalidPayload, UnsupportedVersion
 from codex_acp.jsonrpc.message import encode_json
@@ -53,12 +53,12 @@ class ClientSide(Side, AgentCalls):
     The schema's ``session/update`` is a closed union: an unknown update of a newer agent does not
     fit. The update is logged and given to ``on_invalid_notification``, and the connection goes on.
     ``unstable`` and ``unstable_notifications`` have the handlers of methods that the stable schema
-    lacks; with either of them, the side also reads and sends unstable fields and members.
+    lacks. If either is given, the side also reads and sends what else the stable schema lacks.
 
     ``v2`` has the handlers for agents of version 2, a draft, or is a function that returns these
     handlers. The function is called once the agent answers version 2: before, nothing of version 2
-    is loaded. With ``v2``, ``requests`` and ``notifications`` may be None, for a client without
-    version 1. `negotiate` begins the connection with the version that the agent answers.
+    is loaded. A client without version 1 has None for ``requests`` and ``notifications``.
+    `negotiate` begins the connection with the version that the agent answers.
     """
 
     def __init__(
@@ -72,9 +72,7 @@ class ClientSide(Side, AgentCalls):
         unstable_notifications: UnstableClientNotificationHandlers | None = None,
         v2: ClientHandlers | Callable[[], ClientHandlers] | None = None,
     ) -> None:
-        v1: AnyHandlers | None = None
-        if requests is not None and notifications is not None:
-            v1 = AnyHandlers(requests, notifications, unstable, unstable_notifications)
+        v1 = handlers_of_v1(requests, notifications, unstable, unstable_notifications)
         super().__init__(connection, dialects("client", v1, v2), on_invalid_notification)
 
     @cached_property

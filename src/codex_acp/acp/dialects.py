@@ -143,6 +143,19 @@ def dialects(
     return {version: maker(version, handlers) for version, handlers in given.items()}
 
 
+def handlers_of_v1(
+    requests: Mapping[str, Any] | None, notifications: Mapping[str, Any] | None, *others: Any
+) -> AnyHandlers | None:
+    """Return a side's handlers of version 1, or None for a side without that version. Raises
+    MisuseError if only one of the tables is None."""
+    if requests is None and notifications is None:
+        return None
+    if requests is None or notifications is None:
+        msg = "version 1 needs the handlers of requests and of notifications, or None for both"
+        raise MisuseError(msg)
+    return AnyHandlers(requests, notifications, *others)
+
+
 def dialect(version: int, side: SideName, handlers: AnyHandlers) -> Dialect:
     """Return the dialect of ``version`` with ``handlers``. Raises MisuseError if a table of
     handlers lacks a row or has a row too many, as in a program without type checks."""
