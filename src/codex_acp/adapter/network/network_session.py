@@ -409,7 +409,7 @@ class NetworkSession:
         session = self._session
         if session is not None and (session.driver.busy or session.driver.turn is not None):
             return True
-        return self.session_id in self.agent.opener.waits
+        return self.session_id in self.agent.opener.waiting_prompts
 
     def begin_history(self, client: Client) -> JournalPosition:
         """Return the journal's present end, for a client that gets the history and is attached
