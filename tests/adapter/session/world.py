@@ -558,7 +558,7 @@ def react(w: World, effects: list[ev.Effect]) -> World:
                     raise Wrong(f"{prompt} is added to {w.running}, which is in plan mode")
                 if isinstance(effect, ev.Start) and w.reviews is not None:
                     raise Wrong("a turn is asked for while a plan is asked about")
-                if w.leaving in w.open - {prompt}:
+                if w.leaving in w.open - w.given_up - {prompt}:
                     raise Wrong(f"{prompt} overtakes the plan that is about to be carried out")
                 if w.outdated is not None and w.outdated in {w.running} - w.interrupts:
                     raise Wrong(f"{prompt} is added to {w.running}, which has the rights of before")
@@ -750,14 +750,14 @@ def _waiting(w: World) -> frozenset[str]:
 def at_rest(w: World, machine: SessionMachine) -> None:
     """Raise Wrong if a prompt is open though Codex has said and done all that it was to."""
     busy = w.wire or w.running or [call for call, _ in w.replies if call not in w.abandoned]
-    busy = busy or w.leaving in w.open  # the message that carries a plan out is being prepared
     waits = _waiting(w)
     bounded = {
         "answer",
         "free",
         "clean_up",
     } & machine.timers  # it waits for something, and not for long
-    if w.alive and waits and not busy and not w.silent and not bounded:
+    prepares = w.leaving in w.open  # the message that carries a plan out is being prepared
+    if w.alive and waits and not busy and not prepares and not w.silent and not bounded:
         raise Wrong(f"left open, and nothing is to come: {sorted(waits)}")
     turn = machine.turn
     if isinstance(turn, Running | Cancelling) and not (turn.run.starter or w.silent):
