@@ -14,7 +14,7 @@ from codex_acp.acp import (
     acp_connection,
 )
 from codex_acp.errors import InvalidPayload
-from codex_acp.jsonrpc.message import Notification
+from codex_acp.jsonrpc import Notification
 from codex_acp.transport.link import memory_pair
 from tests.acp.raw_peer import RawPeer
 from tests.acp.tables import (

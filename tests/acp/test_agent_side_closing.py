@@ -17,7 +17,7 @@ from codex_acp.acp.types import (
     RequestPermissionRequest,
 )
 from codex_acp.errors import ConnectionClosed, MisuseError, ProcessExited, TransportError
-from codex_acp.jsonrpc.message import Notification
+from codex_acp.jsonrpc import Notification
 from tests.acp.benches import AgentBench
 from tests.acp.raw_peer import WAIT
 from tests.acp.tables import INITIALIZE, PERMISSION, PROMPT, agent_notifications, agent_requests

@@ -6,7 +6,7 @@ import pytest
 
 from codex_acp.acp import AgentSide
 from codex_acp.errors import MisuseError, RpcError
-from codex_acp.jsonrpc.message import JsonValue
+from codex_acp.jsonrpc import JsonValue
 from tests.acp.benches import AgentBench
 from tests.acp.tables import agent_notifications, agent_requests
 

@@ -9,7 +9,7 @@ import pytest
 
 from codex_acp.acp import AgentSide
 from codex_acp.errors import MisuseError, RpcError
-from codex_acp.jsonrpc.message import EncodedJson
+from codex_acp.jsonrpc import EncodedJson
 from tests.acp.benches import AgentBench
 from tests.acp.tables import agent_notifications, agent_requests
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
     from codex_acp.acp.dialects import QuickHandler
-    from codex_acp.jsonrpc.message import JsonValue
+    from codex_acp.jsonrpc import JsonValue
 
 WAIT = 60.0
 NEW = {"cwd": "/work", "mcpServers": []}

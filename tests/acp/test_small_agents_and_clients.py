@@ -15,7 +15,7 @@ import pytest
 
 from codex_acp.acp import ConnectedAgent, PromptTurn, connect_agent, run_agent, types
 from codex_acp.errors import ErrorReply, LaunchError, MisuseError, RpcError
-from codex_acp.jsonrpc.message import (
+from codex_acp.jsonrpc import (
     INVALID_PARAMS,
     INVALID_REQUEST,
     METHOD_NOT_FOUND,

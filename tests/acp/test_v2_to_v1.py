@@ -15,7 +15,7 @@ from codex_acp.acp._generated.v2.methods import STABLE_MODELS
 from codex_acp.acp.call_v2_agent import MAX_USER_MESSAGES, _PromptTurn
 from codex_acp.acp.types import UnknownVariant
 from codex_acp.acp.v2_to_v1 import UpdatesToV1, diffs
-from codex_acp.jsonrpc.message import encode_json
+from codex_acp.jsonrpc import encode_json
 from codex_acp.wire.codec import plain
 
 Json = dict[str, Any]

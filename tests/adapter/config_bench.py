@@ -13,7 +13,7 @@ from codex_acp.acp.capabilities import ClientFeatures
 from codex_acp.adapter.config_options import Config, ConfigSession
 from codex_acp.codex.connection.answer_bound import AnswerTimes
 from codex_acp.codex.connection.app_server_connection import AppServerConnection
-from codex_acp.jsonrpc.message import JsonValue
+from codex_acp.jsonrpc import JsonValue
 from codex_acp.mapping.events import SessionEvent
 from codex_acp.mapping.options import option_json
 from codex_acp.testing import AppServerScript, Entry, Expect, Notify, RawLine, ScriptedAppServer

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from codex_acp.adapter import ordered_steps
-from codex_acp.adapter.ordered_steps import look_at_files
+from codex_acp.adapter.sessions import shown_thread
 from codex_acp.adapter.sessions.prompt_message import read_files
+from codex_acp.adapter.sessions.shown_thread import look_at_files
 
 
 def read(paths: Iterable[str]) -> dict[str, str]:
@@ -49,7 +49,7 @@ def test_no_text_is_read_that_the_kernel_makes_up(tmp_path: Path) -> None:
 async def test_a_file_that_is_too_large_is_left_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ordered_steps, "TEXT_LIMIT", 4)
+    monkeypatch.setattr(shown_thread, "TEXT_LIMIT", 4)
     small, large = tmp_path / "small", tmp_path / "large"
     small.write_bytes(b"1234")
     large.write_bytes(b"12345")
@@ -63,7 +63,7 @@ async def test_a_file_that_is_too_large_is_left_out(
 def test_all_files_of_a_step_together_are_bounded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str
 ) -> None:
-    monkeypatch.setattr(ordered_steps, "STEP_LIMIT", 10)
+    monkeypatch.setattr(shown_thread, "STEP_LIMIT", 10)
     paths = []
     for name in "abc":
         (tmp_path / name).write_text(text, encoding="utf-8")

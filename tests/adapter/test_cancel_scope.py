@@ -8,7 +8,7 @@ from contextlib import suppress
 import anyio
 import pytest
 
-from codex_acp.adapter.cancel_scope import CancelScope
+from codex_acp.adapter.tasks import CancelScope
 
 
 async def _waits(scope: CancelScope, steps: list[str]) -> str:

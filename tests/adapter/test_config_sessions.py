@@ -9,7 +9,7 @@ import pytest
 
 from codex_acp.codex.connection.app_server_connection import AppServerConnection
 from codex_acp.errors import RpcError
-from codex_acp.jsonrpc.message import JsonValue
+from codex_acp.jsonrpc import JsonValue
 from codex_acp.mapping.options import ConfigView, Option, options_of
 from codex_acp.testing import Expect, ScriptedAppServer
 from tests.adapter.config_bench import (

@@ -8,7 +8,7 @@ import anyio
 import pytest
 
 from codex_acp.errors import RpcError
-from codex_acp.jsonrpc.message import JsonValue
+from codex_acp.jsonrpc import JsonValue
 from codex_acp.testing import Exit, Expect
 from tests.adapter.config_bench import (
     FULL_ACCESS,

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from codex_acp.errors import RpcError
-from codex_acp.jsonrpc.message import JsonValue
+from codex_acp.jsonrpc import JsonValue
 from codex_acp.mapping.trust import left_out_line, unrestored_line
 from codex_acp.testing import Expect
 from tests.adapter.config_bench import FULL, LISTS, THREAD, ConfigBench, by_id, taken

@@ -6,11 +6,11 @@ from typing import cast
 
 import pytest
 
-from codex_acp.adapter.server.held_notifications import HeldNotifications
+from codex_acp.adapter.server.threadless_notifications import HeldNotifications
 from codex_acp.codex.connection.app_server_connection import AppServerConnection
 from codex_acp.codex.connection.notification_router import NotificationRouter
 from codex_acp.errors import TransportError
-from codex_acp.jsonrpc.message import JsonValue
+from codex_acp.jsonrpc import JsonValue
 
 
 class Heard:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from codex_acp.adapter.elicitations import ElicitationRunner
+from codex_acp.adapter.server_requests import ElicitationRunner
 from codex_acp.codex._generated.methods import MODELS
 from codex_acp.codex._generated.server_requests import ItemToolRequestUserInput
 from codex_acp.routing.elicitations import user_input_elicitation

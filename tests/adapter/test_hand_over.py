@@ -11,7 +11,7 @@ from codex_acp.adapter.hand_over import may_access
 from codex_acp.codex.connection import thread_peers
 from codex_acp.codex.connection.app_server_connection import AppServerConnection
 from codex_acp.codex.connection.thread_peers import ThreadPeers
-from codex_acp.jsonrpc.message import JsonValue
+from codex_acp.jsonrpc import JsonValue
 from codex_acp.testing import Expect, turn_completed, turn_started
 from tests.adapter.memory_bench import THREAD, MemoryBench
 from tests.adapter.test_early_turn import SlowLoad

@@ -8,7 +8,7 @@ import pytest
 
 from codex_acp.acp.capabilities import ClientFeatures
 from codex_acp.adapter.sessions.shown_thread import ShownThread
-from codex_acp.jsonrpc.message import JsonValue
+from codex_acp.jsonrpc import JsonValue
 from codex_acp.mapping.state import SessionState
 
 DELTA = "item/agentMessage/delta"

@@ -7,7 +7,7 @@ import pytest
 
 from codex_acp.adapter.server import mcp_startup
 from codex_acp.adapter.server.mcp_startup import McpStartups
-from codex_acp.jsonrpc.message import JsonValue
+from codex_acp.jsonrpc import JsonValue
 
 
 def note(startups: McpStartups, name: str, status: str, thread: str = "t") -> None:

@@ -26,7 +26,7 @@ from codex_acp.acp.types import (
 from codex_acp.adapter import outflow as module
 from codex_acp.adapter.outflow import Outflow
 from codex_acp.errors import ConnectionClosed
-from codex_acp.jsonrpc.message import EncodedJson
+from codex_acp.jsonrpc import EncodedJson
 from codex_acp.mapping.events import (
     PlanChanged,
     PlanStep,

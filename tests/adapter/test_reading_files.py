@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from codex_acp.adapter import ordered_steps
-from codex_acp.adapter.ordered_steps import OrderedSteps
+from codex_acp.adapter.sessions import shown_thread
+from codex_acp.adapter.sessions.shown_thread import OrderedSteps
 from codex_acp.codex.approvals.running_items import PathLook
 from codex_acp.testing import (
     AskClient,
@@ -46,7 +46,7 @@ class Disk:
 @pytest.fixture
 def disk(monkeypatch: pytest.MonkeyPatch) -> Iterator[Disk]:
     disk = Disk()
-    monkeypatch.setattr(ordered_steps, "look_at_files", lambda wanted, _roots: disk.look(wanted))
+    monkeypatch.setattr(shown_thread, "look_at_files", lambda wanted, _roots: disk.look(wanted))
     yield disk
     disk.answers.set()
 
@@ -97,7 +97,7 @@ async def test_what_follows_waits_behind_the_read_and_comes_in_order(disk: Disk,
 async def test_a_disk_that_is_stuck_holds_nobody_for_long_and_takes_one_thread(
     disk: Disk, file: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(ordered_steps, "LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(shown_thread, "LOOK_SECONDS", 0.01)
     steps = Steps()
     steps.note_read(file)
     steps.note(1)
@@ -121,7 +121,7 @@ async def test_a_disk_that_is_stuck_holds_nobody_for_long_and_takes_one_thread(
 async def test_when_too_much_waits_the_read_is_given_up(
     file: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ordered_steps, "MAX_BEHIND", 2)
+    monkeypatch.setattr(shown_thread, "MAX_BEHIND", 2)
     steps = Steps()
     steps.note_read(file)
     for number in range(3):
@@ -218,7 +218,7 @@ async def test_4_2_a_slow_disk_changes_no_order_and_keeps_nobody_else_waiting(
 async def test_4_3_a_dead_disk_does_not_keep_a_prompt(
     disk: Disk, file: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ordered_steps, "LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(shown_thread, "LOOK_SECONDS", 0.01)
     turn = [Expect("turn/start"), *turn_started(), edit(file), *agent_message("Then this.")]
     async with MemoryBench(*turn, *turn_completed()) as bench:
         assert await bench.prompt() == "end_turn"
@@ -253,7 +253,7 @@ async def test_4_1_an_edit_is_announced_before_its_approval_however_slow_the_dis
 async def test_3_8_what_a_dead_disk_does_not_tell_is_said_in_the_question(
     disk: Disk, file: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ordered_steps, "LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(shown_thread, "LOOK_SECONDS", 0.01)
     asked = {**WHERE, "startedAtMs": 1, "reason": None, "grantRoot": None}
     ask = AskClient("item/fileChange/requestApproval", asked, name="edit")
     turn = [Expect("turn/start"), *turn_started(), edit(file), ask, AwaitAnswer("edit")]

@@ -8,7 +8,7 @@ import pytest
 
 from codex_acp.codex.connection.app_server_connection import AppServerConnection
 from codex_acp.errors import MisuseError, RpcError
-from codex_acp.jsonrpc.message import JsonValue
+from codex_acp.jsonrpc import JsonValue
 from codex_acp.testing import Expect, turn_completed, turn_started
 from codex_acp.transcript.secrets import remember_secrets
 from tests.adapter.config_bench import LISTS, ConfigBench

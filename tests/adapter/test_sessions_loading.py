@@ -11,7 +11,7 @@ import anyio
 import pytest
 
 from codex_acp.adapter.sessions import methods, replay
-from codex_acp.adapter.sessions.session_locks import acquire_within
+from codex_acp.adapter.tasks import acquire_within
 from codex_acp.codex.connection.answer_bound import AnswerTimes
 from codex_acp.testing import Entry, Expect, Notify, RawLine
 from codex_acp.testing.app_server_script import default_result, turn_object

@@ -14,7 +14,7 @@ import pytest
 
 from codex_acp.adapter.serve import serve_link
 from codex_acp.adapter.server.app_server import AppServer
-from codex_acp.adapter.side_tasks import SideTasks, guarded
+from codex_acp.adapter.tasks import SideTasks, guarded
 from codex_acp.codex._generated.version import OLDEST_VERSION
 from codex_acp.codex.connection.launch import LaunchOptions
 from codex_acp.errors import ErrorReply

@@ -8,10 +8,9 @@ import pytest
 
 from codex_acp.acp.capabilities import ClientFeatures
 from codex_acp.adapter.sessions.replay import SubAgentHistories
-from codex_acp.adapter.shown_sub_agents import ShownSubAgent
-from codex_acp.adapter.sub_agents import SubAgents
+from codex_acp.adapter.sub_agents import ShownSubAgent, SubAgents
 from codex_acp.codex._generated.models import CollabAgentToolCallThreadItem, Turn
-from codex_acp.jsonrpc.message import JsonValue
+from codex_acp.jsonrpc import JsonValue
 from codex_acp.mapping.events import Notice, StateChanged, SubAgentChanged
 from codex_acp.mapping.state import SessionState, SubAgent
 from codex_acp.mapping.sub_agents import MAX_SHOWN, MORE_THAN_SHOWN, agents_named_by

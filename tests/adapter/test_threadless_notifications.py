@@ -8,7 +8,7 @@ from codex_acp.adapter.server.threadless_notifications import MAX_KEPT, Threadle
 from codex_acp.codex.connection.app_server_connection import AppServerConnection
 from codex_acp.codex.connection.notification_router import NotificationRouter, NotificationSink
 from codex_acp.errors import TransportError
-from codex_acp.jsonrpc.message import JsonValue
+from codex_acp.jsonrpc import JsonValue
 
 
 class Heard:

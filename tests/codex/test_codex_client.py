@@ -22,7 +22,7 @@ from codex_acp.errors import (
     MisuseError,
     TransportError,
 )
-from codex_acp.jsonrpc.message import JsonValue
+from codex_acp.jsonrpc import JsonValue
 from codex_acp.testing import Expect, Notify, ScriptedAppServer, Silence
 from tests.codex.codex_bench import HELLO, WAIT_SECONDS
 

@@ -27,7 +27,7 @@ from codex_acp.errors import (
     ProcessExited,
     TransportError,
 )
-from codex_acp.jsonrpc.message import JsonValue
+from codex_acp.jsonrpc import JsonValue
 from codex_acp.testing import AppServerScript, Exit, Expect, ScriptedCodex, StderrText
 from codex_acp.transport.child import ChildProcess
 

@@ -15,7 +15,7 @@ import pytest
 from codex_acp.codex import CodexClient, TurnInterrupted
 from codex_acp.codex.types import ReadOnlySandboxPolicy
 from codex_acp.errors import ThreadOpenElsewhere
-from codex_acp.jsonrpc.message import JsonValue
+from codex_acp.jsonrpc import JsonValue
 from codex_acp.testing import Gate, Text, exec_command
 from codex_acp.transport.local_peers import ask_all, private_folder
 from tests.codex.codex_bench import WAIT_SECONDS, CodexBench

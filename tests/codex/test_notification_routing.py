@@ -20,7 +20,7 @@ from codex_acp.codex.types import (
     UnknownNotification,
 )
 from codex_acp.errors import ConnectionClosed, TransportError
-from codex_acp.jsonrpc.message import JsonValue
+from codex_acp.jsonrpc import JsonValue
 from codex_acp.testing import Entry, Expect, ExpectNotification, Notify, ScriptedAppServer
 
 DELTA: dict[str, JsonValue] = {"threadId": "a", "turnId": "u", "itemId": "i", "delta": "hi"}

@@ -15,7 +15,7 @@ from codex_acp.codex.threads.opening import (
     untrusted_opening,
     with_settings,
 )
-from codex_acp.jsonrpc.message import JsonValue
+from codex_acp.jsonrpc import JsonValue
 
 CWD: dict[str, JsonValue] = {"cwd": "/place"}
 READ_ONLY: dict[str, JsonValue] = {"cwd": "/place", "sandbox": "read-only"}

@@ -20,7 +20,7 @@ from codex_acp.codex.connection import thread_peers
 from codex_acp.codex.connection.app_server_connection import AppServerConnection
 from codex_acp.codex.connection.thread_peers import Asker, State, ThreadPeers
 from codex_acp.errors import ErrorReply, ThreadOpenElsewhere
-from codex_acp.jsonrpc.message import JsonValue
+from codex_acp.jsonrpc import JsonValue
 from codex_acp.transport.child import ChildProcess
 from codex_acp.transport.local_peers import ask_all, private_folder
 

@@ -22,7 +22,7 @@ from codex_acp.codex.connection.server_requests import (
 )
 from codex_acp.codex.types import ItemStartedEvent, ThreadListParams
 from codex_acp.errors import CodexTooOld
-from codex_acp.jsonrpc.message import JsonValue
+from codex_acp.jsonrpc import JsonValue
 from codex_acp.testing import AskClient, AwaitAnswer, Expect, Notify, ScriptedAppServer
 from codex_acp.wire.model import UnknownVariant
 

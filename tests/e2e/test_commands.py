@@ -17,7 +17,7 @@ from codex_acp.acp.types import (
     ToolCallSessionUpdate,
 )
 from codex_acp.errors import ErrorReply
-from codex_acp.jsonrpc.message import INVALID_PARAMS
+from codex_acp.jsonrpc import INVALID_PARAMS
 from codex_acp.mapping.commands import BUILT_IN, INIT_PROMPT
 from codex_acp.testing import Gate, ModelResponse, Step, Text, ToolCall
 from tests.e2e.adapter_bench import WAIT, AdapterBench

@@ -13,7 +13,7 @@ import pytest
 
 from codex_acp.acp import types
 from codex_acp.errors import ErrorReply
-from codex_acp.jsonrpc.message import AUTHENTICATION_REQUIRED, INVALID_PARAMS
+from codex_acp.jsonrpc import AUTHENTICATION_REQUIRED, INVALID_PARAMS
 from codex_acp.testing import Text
 from codex_acp.wire.codec import decode
 from tests.e2e.adapter_bench import WAIT, AdapterBench

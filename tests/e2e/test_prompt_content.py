@@ -20,7 +20,7 @@ from codex_acp.acp.types import (
     TextContentBlock,
 )
 from codex_acp.errors import ErrorReply
-from codex_acp.jsonrpc.message import INVALID_PARAMS
+from codex_acp.jsonrpc import INVALID_PARAMS
 from codex_acp.testing import ModelResponse, Text
 from tests.e2e.adapter_bench import WAIT, AdapterBench
 

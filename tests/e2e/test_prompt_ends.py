@@ -9,7 +9,7 @@ import anyio
 import pytest
 
 from codex_acp.errors import ErrorReply
-from codex_acp.jsonrpc.message import INTERNAL_ERROR
+from codex_acp.jsonrpc import INTERNAL_ERROR
 from codex_acp.testing import Fail, Failed, Gate, Step, Text, exec_command
 from tests.e2e.adapter_bench import AdapterBench
 

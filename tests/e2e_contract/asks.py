@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, TypeAlias
 import anyio
 
 from codex_acp.errors import RpcError
-from codex_acp.jsonrpc.message import RequestId
+from codex_acp.jsonrpc import RequestId
 
 WAIT = 40.0
 """Seconds; on a busy machine a turn takes a few."""

@@ -13,7 +13,7 @@ from pydantic import TypeAdapter
 
 from codex_acp.acp import ClientSide, types, v2
 from codex_acp.errors import ErrorReply
-from codex_acp.jsonrpc.message import REQUEST_CANCELLED
+from codex_acp.jsonrpc import REQUEST_CANCELLED
 from codex_acp.transport.connection import Connection
 from codex_acp.wire.codec import plain
 from codex_acp.wire.model import WireModel

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from codex_acp.jsonrpc.message import JsonValue
+from codex_acp.jsonrpc import JsonValue
 from codex_acp.testing import (
     Entry,
     Expect,

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from codex_acp.jsonrpc.correlation import OutgoingCalls
+from codex_acp.jsonrpc import OutgoingCalls
 
 
 def assert_unknown(calls: OutgoingCalls[Any], request_id: int | str) -> None:

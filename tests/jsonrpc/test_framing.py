@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codex_acp.jsonrpc.framing import LineFramer, TooLong
+from codex_acp.jsonrpc import LineFramer, TooLong
 
 LIMIT = 12
 

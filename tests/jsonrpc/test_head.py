@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from codex_acp.jsonrpc.framing import HEAD_BYTES, LineFramer, MessageHead, TooLong, read_head
-from codex_acp.jsonrpc.message import (
+from codex_acp.jsonrpc import (
+    HEAD_BYTES,
     JsonValue,
+    LineFramer,
+    MessageHead,
     RequestId,
+    TooLong,
     encode_error,
     encode_json,
     encode_request,
     encode_result,
+    read_head,
 )
 
 LONG: JsonValue = {"id": 99, "text": '"id":98,"result":' + "x" * 5000}

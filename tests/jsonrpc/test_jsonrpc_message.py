@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic_core import from_json
 
-from codex_acp.jsonrpc.message import (
+from codex_acp.jsonrpc import (
     INVALID_REQUEST,
     PARSE_ERROR,
     EncodedJson,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from codex_acp.acp.types import AuthMethod, InitializeResponse, TerminalAuthMethod
-from codex_acp.jsonrpc.message import JsonValue
+from codex_acp.jsonrpc import JsonValue
 from codex_acp.mapping.agent import LoginWays, auth_methods
 from codex_acp.wire.codec import decode
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from codex_acp.jsonrpc.message import JsonValue
+from codex_acp.jsonrpc import JsonValue
 from codex_acp.mapping.agent import codex_client_info
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from codex_acp.errors import RpcError
-from codex_acp.jsonrpc.message import JsonValue
+from codex_acp.jsonrpc import JsonValue
 from codex_acp.mapping.options import (
     ConfigView,
     checked_mode,

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from codex_acp.jsonrpc.message import JsonValue
+from codex_acp.jsonrpc import JsonValue
 from codex_acp.mapping.options import (
     access_words,
     configured_access,

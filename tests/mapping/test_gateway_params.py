@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from codex_acp.jsonrpc.message import JsonValue
+from codex_acp.jsonrpc import JsonValue
 from codex_acp.mapping.session_setup import gateway_of, with_gateway
 
 GATEWAY = gateway_of("https://gateway.example/v1", {})

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from codex_acp.mapping.content import FileDiff
-from codex_acp.mapping.v2.content import git_patch
+from codex_acp.mapping.v2.updates import git_patch
 
 HUNK = "@@ -1,2 +1,2 @@\n one\n-two\n+2\n"
 

@@ -10,7 +10,7 @@ from codegen.pinned import SCHEMA_DIR
 from codex_acp._json import value_at
 from codex_acp.acp.capabilities import client_features_v2, features_in
 from codex_acp.acp.v2 import ClientCapabilities
-from codex_acp.jsonrpc.message import JsonValue
+from codex_acp.jsonrpc import JsonValue
 from codex_acp.mapping.agent import LoginWays
 from codex_acp.mapping.agent import initialize_result as initialize_result_v1
 from codex_acp.mapping.v2.handshake import fits_schema, initialize_result, params_in_v1

@@ -14,7 +14,7 @@ from codex_acp.adapter.agent_v1 import AgentInV1
 from codex_acp.adapter.server.app_server import AppServer
 from codex_acp.codex.connection.launch import LaunchOptions
 from codex_acp.errors import InvalidPayload
-from codex_acp.jsonrpc.message import JsonValue
+from codex_acp.jsonrpc import JsonValue
 from codex_acp.mapping.agent import codex_client_info, fits_schema
 from codex_acp.mapping.session_setup import simple_thread_params
 from codex_acp.transport.shielding import awaited

@@ -17,7 +17,7 @@ from codex_acp.adapter.network.http_link import (
     OutgoingStream,
 )
 from codex_acp.errors import ConnectionClosed, TransportError
-from codex_acp.jsonrpc.message import Request, Response
+from codex_acp.jsonrpc import Request, Response
 from codex_acp.transport.streamable_http import KEEP_ALIVE, as_event
 from tests.network.listening_adapter import WAIT
 

@@ -258,7 +258,7 @@ async def test_who_asks_for_a_session_that_codex_never_opens_for_another_is_told
         await anyio.sleep_forever()
         return {}
 
-    monkeypatch.setattr("codex_acp.adapter.sessions.session_locks.OPEN_SECONDS", 0.1)
+    monkeypatch.setattr("codex_acp.adapter.tasks.OPEN_SECONDS", 0.1)
     async with server.connect(ALICE) as one, server.connect(ALICE) as two:
         with monkeypatch.context() as hung:
             hung.setattr(CodexAgent, "load_session", never)

@@ -22,7 +22,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "codex": {"jsonrpc", "wire", "transport"},
     "acp": {"jsonrpc", "wire", "transport"},
     "routing": {
-        "jsonrpc.message", "wire", "codex._generated", "acp._generated", "acp.capabilities",
+        "jsonrpc", "wire", "codex._generated", "acp._generated", "acp.capabilities",
         "acp.form_answers", "codex.approvals.actions",
         "codex.approvals.classify", "codex.approvals.grants", "codex.approvals.refusals",
         "codex.approvals.running_items", "transcript.events",
@@ -30,7 +30,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "mapping.content", "mapping.events",
     },
     "mapping": {
-        "jsonrpc.message", "wire", "codex._generated", "acp._generated", "acp.capabilities",
+        "jsonrpc", "wire", "codex._generated", "acp._generated", "acp.capabilities",
         "codex.approvals.actions", "codex.approvals.classify",
         "codex.approvals.grants", "codex.approvals.refusals", "codex.approvals.running_items",
         "codex.threads.opening", "transcript.events",
@@ -39,12 +39,12 @@ MAY_IMPORT: dict[str, set[str]] = {
         "transcript.secrets",
     },
     "bridge": {
-        "jsonrpc.message", "wire", "codex._generated", "acp._generated", "acp.capabilities",
+        "jsonrpc", "wire", "codex._generated", "acp._generated", "acp.capabilities",
         "codex.approvals.actions", "codex.approvals.classify",
         "codex.approvals.refusals", "codex.approvals.running_items", "mapping", "routing",
         "codex.approvals.real_paths",  # a name for programs, which bridges are only given
     },
-    "transcript": {"jsonrpc.message"},
+    "transcript": {"jsonrpc"},
     "adapter": {
         "routing", "mapping", "acp", "transport", "transcript", "jsonrpc", "wire",
         # The connection to the app-server, and not the client for programs that is above it.
@@ -53,7 +53,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     },
     "runtime": {"acp", "transport", "jsonrpc"},
     "fleet": {
-        "runtime", "acp", "jsonrpc.message", "transport.process_tree", "transport.shielding",
+        "runtime", "acp", "jsonrpc", "transport.process_tree", "transport.shielding",
         "wire",
         "transcript.secrets",
     },

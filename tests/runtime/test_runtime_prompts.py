@@ -14,7 +14,7 @@ import pytest
 
 from codex_acp.acp import types
 from codex_acp.errors import ConnectionClosed, ErrorReply, MisuseError, RpcError
-from codex_acp.jsonrpc.message import EncodedJson
+from codex_acp.jsonrpc import EncodedJson
 from codex_acp.runtime import (
     AgentRuntime,
     AnswerTooLarge,

@@ -91,7 +91,7 @@ def _still(clock: _Clock) -> Iterator[None]:
             "codex_acp.adapter.sessions.session.uuid4",
             lambda: SimpleNamespace(hex=f"said-{next(others)}"),
         ),
-        patch("codex_acp.adapter.ordered_steps.start_thread", lambda work: work()),
+        patch("codex_acp.adapter.sessions.shown_thread.start_thread", lambda work: work()),
         patch("codex_acp.adapter.sessions.git_consent.in_worker_thread", _at_once),
         patch("codex_acp.adapter.sessions.prompt_message.in_worker_thread", _at_once),
         patch("codex_acp.adapter.slash_commands.in_worker_thread", _at_once),

@@ -22,7 +22,7 @@ from codex_acp.codex._generated.server_requests import (
 from codex_acp.codex.approvals import classify as kinds
 from codex_acp.codex.approvals.grants import Grant, granted
 from codex_acp.codex.approvals.running_items import Items
-from codex_acp.jsonrpc.message import RequestId
+from codex_acp.jsonrpc import RequestId
 from codex_acp.routing.changes import Looks
 from codex_acp.routing.route import Approval, RoutingContext
 from codex_acp.routing.table import route

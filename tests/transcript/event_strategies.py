@@ -9,7 +9,7 @@ from typing import get_args
 from hypothesis import settings
 from hypothesis import strategies as st
 
-from codex_acp.jsonrpc.message import JsonValue, RequestId
+from codex_acp.jsonrpc import JsonValue, RequestId
 from codex_acp.transcript import (
     AgreementDecided,
     ApprovalDecided,

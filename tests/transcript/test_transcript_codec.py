@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
 from codex_acp.errors import InvalidPayload
-from codex_acp.jsonrpc.message import RequestId
+from codex_acp.jsonrpc import RequestId
 from codex_acp.transcript import TranscriptEvent, from_json, to_json
 from codex_acp.transcript.events import EVENT_TYPES, Pattern
 from tests.transcript.event_strategies import (

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from codex_acp._urls import bare_url
-from codex_acp.jsonrpc.message import JsonValue
+from codex_acp.jsonrpc import JsonValue
 from codex_acp.transcript import (
     ApprovalRequested,
     ElicitationAnswered,

@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 import pytest
 
-from codex_acp.jsonrpc.message import JsonValue
+from codex_acp.jsonrpc import JsonValue
 from codex_acp.transcript import Entry, Transcript, WireMessage, from_json, to_json
 from codex_acp.transcript.events import WireDirection, WirePeer
 from codex_acp.transcript.redaction import MAX_BODY, NOT_RECORDED

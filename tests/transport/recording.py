@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable, Coroutine
 
 from codex_acp.errors import TransportError
-from codex_acp.jsonrpc.message import EncodedJson, JsonValue, Notification, Request
+from codex_acp.jsonrpc import EncodedJson, JsonValue, Notification, Request
 from codex_acp.transport.connection import Connection, Responder
 from codex_acp.transport.link import MemoryLink, memory_pair
 

@@ -10,7 +10,7 @@ import anyio
 import pytest
 
 from codex_acp.errors import ConnectionClosed, ErrorReply, InvalidPayload
-from codex_acp.jsonrpc.message import EncodedJson, JsonValue, Request
+from codex_acp.jsonrpc import EncodedJson, JsonValue, Request
 from codex_acp.transport.connection import Connection, Responder
 from codex_acp.transport.link import memory_pair
 from tests.transport.recording import Recorder, joined, settle, started

@@ -8,7 +8,7 @@ import anyio
 import pytest
 
 from codex_acp.errors import ConnectionClosed, MisuseError, ProcessExited
-from codex_acp.jsonrpc.message import EncodedJson, Notification, Request
+from codex_acp.jsonrpc import EncodedJson, Notification, Request
 from codex_acp.transport.connection import Connection, Responder
 from codex_acp.transport.link import memory_pair
 from tests.transport.recording import NULL, RawPeer, Recorder, error_of, joined, settle, started

@@ -8,7 +8,7 @@ import anyio
 import pytest
 
 from codex_acp.errors import ErrorReply, ProcessExited, TransportError
-from codex_acp.jsonrpc.message import EncodedJson, Notification, Request
+from codex_acp.jsonrpc import EncodedJson, Notification, Request
 from codex_acp.transport.child import spawn
 from codex_acp.transport.connection import Connection, Responder
 
@@ -17,7 +17,7 @@ WAIT = 60
 
 SERVER = """
 import asyncio, os, sys
-from codex_acp.jsonrpc.message import encode_json
+from codex_acp.jsonrpc import encode_json
 from codex_acp.transport.connection import Connection
 from codex_acp.transport.stdio import StdioLink, claim_stdout
 

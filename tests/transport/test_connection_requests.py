@@ -6,7 +6,7 @@ import anyio
 import pytest
 
 from codex_acp.errors import InvalidPayload, LineTooLong, RpcError
-from codex_acp.jsonrpc.message import Notification, Request
+from codex_acp.jsonrpc import Notification, Request
 from codex_acp.transport.connection import Connection, Responder
 from codex_acp.transport.link import memory_pair
 from tests.transport.recording import NULL, RawPeer, Recorder, error_of, joined, settle, started

@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from codex_acp.jsonrpc.message import Notification
+from codex_acp.jsonrpc import Notification
 from codex_acp.transport.connection import Connection
 from codex_acp.transport.link import Receiver
 from tests.transport.recording import Recorder, settle

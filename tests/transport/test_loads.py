@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codex_acp.jsonrpc.message import EncodedJson, Malformed, Request, decode, encode_result
+from codex_acp.jsonrpc import EncodedJson, Malformed, Request, decode, encode_result
 from codex_acp.transport.json_decoding import (
     MAX_SURROGATES,
     default_loads,

@@ -13,7 +13,7 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from codex_acp.jsonrpc.message import JsonValue
+from codex_acp.jsonrpc import JsonValue
 from codex_acp.transport import local_peers
 from codex_acp.transport.local_peers import MAX_ASKERS, PeerSocket, ask_all, private_folder
 

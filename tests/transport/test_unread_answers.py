@@ -10,7 +10,7 @@ import anyio
 import pytest
 
 from codex_acp.errors import TransportError
-from codex_acp.jsonrpc.message import EncodedJson, Request
+from codex_acp.jsonrpc import EncodedJson, Request
 from codex_acp.transport import connection as module
 from codex_acp.transport import outbox
 from codex_acp.transport.child import ChildProcess, spawn

@@ -22,7 +22,7 @@ from codex_acp.acp.capabilities import negotiated_version
 from codex_acp.acp.dialects import complete_rows
 from codex_acp.acp.side import acp_connection, stdio
 from codex_acp.errors import RpcError, refuse_unless
-from codex_acp.jsonrpc.message import INVALID_PARAMS, INVALID_REQUEST
+from codex_acp.jsonrpc import INVALID_PARAMS, INVALID_REQUEST
 from codex_acp.transport.shielding import awaited
 
 if TYPE_CHECKING:

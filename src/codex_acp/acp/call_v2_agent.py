@@ -20,7 +20,7 @@ from codex_acp.acp._generated.v2 import models as v2
 from codex_acp.acp._generated.v2.methods import STABLE_MODELS
 from codex_acp.acp.dialects import ClientHandlers
 from codex_acp.errors import CodexAcpError, ErrorReply
-from codex_acp.jsonrpc.message import (
+from codex_acp.jsonrpc import (
     INTERNAL_ERROR,
     METHOD_NOT_FOUND,
     REQUEST_CANCELLED,

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 from codex_acp._json import object_at, text_at, value_at
 from codex_acp._record import record, replace
 from codex_acp.errors import RpcError
-from codex_acp.jsonrpc.message import INVALID_PARAMS, JsonValue, Params
+from codex_acp.jsonrpc import INVALID_PARAMS, JsonValue, Params
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 from codex_acp._json import value_at
 from codex_acp.acp.client_side import ClientSide
 from codex_acp.errors import MisuseError, refuse_unless
-from codex_acp.jsonrpc.message import encode_json
+from codex_acp.jsonrpc import encode_json
 from codex_acp.wire.codec import plain
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from codex_acp.acp.side import InvalidNotificationCallback
     from codex_acp.acp.v2_to_v1 import Update
     from codex_acp.errors import TransportError
-    from codex_acp.jsonrpc.message import JsonValue
+    from codex_acp.jsonrpc import JsonValue
     from codex_acp.transport.connection import Connection
     from codex_acp.wire.model import WireModel
 

@@ -15,7 +15,7 @@ from codex_acp.acp.capabilities import answered_version
 from codex_acp.acp.dialects import dialects, handlers_of_v1
 from codex_acp.acp.side import Side
 from codex_acp.errors import InvalidPayload, UnsupportedVersion
-from codex_acp.jsonrpc.message import encode_json
+from codex_acp.jsonrpc import encode_json
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from codex_acp.acp._generated.v2.models import InitializeResponse as InitializeResponseV2
     from codex_acp.acp.dialects import ClientHandlers, RequestHandler
     from codex_acp.acp.side import InvalidNotificationCallback
-    from codex_acp.jsonrpc.message import JsonValue, Request
+    from codex_acp.jsonrpc import JsonValue, Request
     from codex_acp.transport.connection import Connection
     from codex_acp.wire.model import WireModel
 

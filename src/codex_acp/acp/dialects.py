@@ -30,7 +30,7 @@ if TYPE_CHECKING:
         UnstableClientNotificationHandlers,
         UnstableClientRequestHandlers,
     )
-    from codex_acp.jsonrpc.message import EncodedJson, JsonValue
+    from codex_acp.jsonrpc import EncodedJson, JsonValue
     from codex_acp.wire.model import WireModel
     from codex_acp.wire.registry import MethodInfo, ModelRegistry
 

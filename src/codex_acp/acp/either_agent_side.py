@@ -14,7 +14,7 @@ from codex_acp.acp.capabilities import choose_version, initialize_params
 from codex_acp.acp.dialects import dialects
 from codex_acp.acp.side import Side, answer_rpc_error
 from codex_acp.errors import MisuseError, RpcError
-from codex_acp.jsonrpc.message import INVALID_REQUEST, Request
+from codex_acp.jsonrpc import INVALID_REQUEST, Request
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from codex_acp.acp._generated.v2.calls import ClientCalls as ClientCallsV2
     from codex_acp.acp.dialects import AgentHandlers, AnyHandlers
     from codex_acp.acp.side import InvalidNotificationCallback
-    from codex_acp.jsonrpc.message import EncodedJson, Notification
+    from codex_acp.jsonrpc import EncodedJson, Notification
     from codex_acp.transport.connection import Connection, Responder
 
 logger = logging.getLogger(__name__)

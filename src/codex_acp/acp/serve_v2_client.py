@@ -24,7 +24,7 @@ from codex_acp.acp.capabilities import client_capabilities
 from codex_acp.acp.dialects import AgentHandlers
 from codex_acp.acp.side import failure
 from codex_acp.errors import ErrorReply, InvalidPayload, RpcError
-from codex_acp.jsonrpc.message import (
+from codex_acp.jsonrpc import (
     INVALID_PARAMS,
     METHOD_NOT_FOUND,
     REQUEST_CANCELLED,

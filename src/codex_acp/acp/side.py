@@ -21,9 +21,9 @@ from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias
 
 from codex_acp._record import NamedTuple, record  # as the standard ones, loaded faster
 from codex_acp.errors import CodexAcpError, InvalidPayload, MisuseError, RpcError, TransportError
-from codex_acp.jsonrpc.framing import DEFAULT_LINE_LIMIT
-from codex_acp.jsonrpc.message import (
+from codex_acp.jsonrpc import (
     AGENT_LOST,
+    DEFAULT_LINE_LIMIT,
     INTERNAL_ERROR,
     INVALID_PARAMS,
     METHOD_NOT_FOUND,
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
     from codex_acp.acp.dialects import Dialect, RequestHandler
-    from codex_acp.jsonrpc.message import Notification, Request, RequestId
+    from codex_acp.jsonrpc import Notification, Request, RequestId
     from codex_acp.transport.connection import Responder
     from codex_acp.transport.link import Link
     from codex_acp.wire.model import WireModel

@@ -31,7 +31,7 @@ from codex_acp._last_ones import LastOnes
 from codex_acp.acp._generated.v1 import models as v1
 from codex_acp.acp._generated.v1.methods import STABLE_MODELS
 from codex_acp.errors import InvalidPayload
-from codex_acp.jsonrpc.message import encode_json
+from codex_acp.jsonrpc import encode_json
 from codex_acp.wire.codec import plain
 from codex_acp.wire.model import UnknownVariant
 

@@ -18,16 +18,15 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar, cast
 
 from codex_acp._json import text_at
-from codex_acp.adapter.cancel_scope import CancelScope
 from codex_acp.adapter.client import Client
 from codex_acp.adapter.config_options import Config
 from codex_acp.adapter.login_check import login_ways
 from codex_acp.adapter.sessions.opener import OpeningResult, SessionOpener, Setup
 from codex_acp.adapter.sessions.opening_errors import not_open
 from codex_acp.adapter.sessions.sessions import OpenSession, Sessions
-from codex_acp.adapter.side_tasks import guarded
+from codex_acp.adapter.tasks import CancelScope, guarded
 from codex_acp.errors import RpcError
-from codex_acp.jsonrpc.message import REQUEST_CANCELLED, encode_json
+from codex_acp.jsonrpc import REQUEST_CANCELLED, encode_json
 from codex_acp.mapping.agent import codex_client_info
 from codex_acp.mapping.session_setup import canonical_id
 from codex_acp.transcript.log import Transcript
@@ -53,8 +52,8 @@ if TYPE_CHECKING:
     from codex_acp.adapter.sessions.methods import SessionMethods
     from codex_acp.adapter.sessions.session import Session
     from codex_acp.adapter.sessions.session_services import SessionServices
-    from codex_acp.adapter.side_tasks import Spawn
-    from codex_acp.jsonrpc.message import EncodedJson, JsonValue
+    from codex_acp.adapter.tasks import Spawn
+    from codex_acp.jsonrpc import EncodedJson, JsonValue
     from codex_acp.mapping.agent import LoginWays
     from codex_acp.mapping.content import Block, TextBlock
     from codex_acp.mapping.events import Command, StateChanged

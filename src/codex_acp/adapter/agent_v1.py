@@ -12,7 +12,7 @@ from codex_acp.acp._generated.v1.methods import MODELS
 from codex_acp.acp.dialects import AnyHandlers
 from codex_acp.adapter.agent import CommonMethods
 from codex_acp.adapter.sessions.opener import Setup
-from codex_acp.jsonrpc.message import encode_json
+from codex_acp.jsonrpc import encode_json
 from codex_acp.mapping.agent import fits_schema, initialize_result
 from codex_acp.mapping.session_setup import simple_thread_params
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from codex_acp.acp.dialects import ExtensionHandler, QuickAnswer
     from codex_acp.adapter.prompts.early_turn import BeginEarly
     from codex_acp.adapter.session_client import Json
-    from codex_acp.jsonrpc.message import EncodedJson, JsonValue
+    from codex_acp.jsonrpc import EncodedJson, JsonValue
     from codex_acp.mapping.content import TextBlock
 
 VERSION: Final = 1
@@ -94,7 +94,7 @@ class AgentInV1(CommonMethods):
     async def prompt(self, request: v1.PromptRequest) -> v1.PromptResponse:
         """Run a prompt with `Session.prompt`; answer with its end."""
         from codex_acp.mapping.content import blocks_of
-        from codex_acp.mapping.v1.content import prompt_response
+        from codex_acp.mapping.v1.updates import prompt_response
 
         result = await self._agent.run_prompt(request.session_id, blocks_of(request.prompt))
         return prompt_response(result.stop, result.usage)
@@ -103,7 +103,7 @@ class AgentInV1(CommonMethods):
         self, session_id: str, message: Sequence[TextBlock], begin: BeginEarly
     ) -> EncodedJson:
         early = await begin(None)  # version 1 does not answer when Codex has taken the message
-        from codex_acp.mapping.v1.content import prompt_response  # loaded while the turn runs
+        from codex_acp.mapping.v1.updates import prompt_response  # loaded while the turn runs
         from codex_acp.wire.codec import encode
 
         result = await self._quick_agent.run_prompt(session_id, message, early=early)

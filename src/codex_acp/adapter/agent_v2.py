@@ -17,7 +17,7 @@ from codex_acp.acp.side import served_answer
 from codex_acp.adapter.agent import CommonMethods
 from codex_acp.adapter.sessions.opener import Setup
 from codex_acp.errors import RpcError
-from codex_acp.jsonrpc.message import INVALID_PARAMS, RESOURCE_NOT_FOUND, encode_json
+from codex_acp.jsonrpc import INVALID_PARAMS, RESOURCE_NOT_FOUND, encode_json
 from codex_acp.mapping.session_setup import simple_thread_params
 from codex_acp.mapping.v2 import handshake
 from codex_acp.mapping.v2.handshake import command_json, config_option_json
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from codex_acp.adapter.prompts.early_turn import BeginEarly
     from codex_acp.adapter.session_client import Json
     from codex_acp.adapter.sessions.session import Session
-    from codex_acp.jsonrpc.message import EncodedJson, JsonValue
+    from codex_acp.jsonrpc import EncodedJson, JsonValue
     from codex_acp.mapping.content import Block, TextBlock
 
 COMMANDS_SECONDS: Final = 0.1
@@ -99,7 +99,7 @@ class AgentInV2(CommonMethods):
 
     async def resume_session(self, request: v2.ResumeSessionRequest) -> Any:
         """Resume a session, with the history if it is wanted; send its state after that."""
-        from codex_acp.mapping.v2.content import wants_history
+        from codex_acp.mapping.v2.updates import wants_history
 
         reopen = self._agent.load_session if wants_history(request) else self._agent.resume_session
         opened = await reopen(request)
@@ -146,7 +146,7 @@ class AgentInV2(CommonMethods):
         return self._answer("CloseSession")
 
     async def set_config_option(self, request: v2.SetSessionConfigOptionRequest) -> Any:
-        from codex_acp.mapping.v2.content import option_and_value
+        from codex_acp.mapping.v2.updates import option_and_value
 
         session_id, config_id, value = option_and_value(request)
         agent = self._agent.agent_of(session_id)

@@ -23,7 +23,7 @@ from codex_acp.adapter.mcp_logins import LoginOutcomes, open_until
 from codex_acp.adapter.sessions.model_route import configuration
 from codex_acp.codex._generated import models
 from codex_acp.errors import CodexAcpError, ErrorReply, RpcError
-from codex_acp.jsonrpc.message import AUTHENTICATION_REQUIRED, INTERNAL_ERROR, INVALID_PARAMS
+from codex_acp.jsonrpc import AUTHENTICATION_REQUIRED, INTERNAL_ERROR, INVALID_PARAMS
 from codex_acp.mapping.agent import (
     ALIASES,
     API_KEY,
@@ -51,9 +51,9 @@ if TYPE_CHECKING:
     from codex_acp.adapter.session_client import Json, SetProvider
     from codex_acp.adapter.sessions.opener import SessionOpener
     from codex_acp.adapter.sessions.sessions import Sessions
-    from codex_acp.adapter.side_tasks import Spawn
+    from codex_acp.adapter.tasks import Spawn
     from codex_acp.codex.connection.app_server_connection import AppServerConnection
-    from codex_acp.jsonrpc.message import JsonValue
+    from codex_acp.jsonrpc import JsonValue
     from codex_acp.mapping.session_setup import Gateway
 
     LoginOutcome = asyncio.Future[str | None]

@@ -27,7 +27,7 @@ from codex_acp.codex.approvals.running_items import full_server_name
 from codex_acp.codex.connection.calls import all_pages
 from codex_acp.codex.connection.notification_router import NotificationSink
 from codex_acp.errors import CodexAcpError, ConnectionClosed, ErrorReply, RpcError, TransportError
-from codex_acp.jsonrpc.message import INVALID_PARAMS, INVALID_REQUEST
+from codex_acp.jsonrpc import INVALID_PARAMS, INVALID_REQUEST
 from codex_acp.mapping import commands
 from codex_acp.mapping.commands import RECONNECT, TypedCommand, built_in_name
 from codex_acp.mapping.content import TextBlock
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
     from codex_acp.codex.connection.app_server_connection import AppServerConnection
-    from codex_acp.jsonrpc.message import JsonValue
+    from codex_acp.jsonrpc import JsonValue
     from codex_acp.mapping.content import Block
 
 

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from codex_acp.adapter.outflow import Outflow
     from codex_acp.adapter.questioner import ConnectionQuestioner
     from codex_acp.adapter.session.driver import PromptResult
-    from codex_acp.adapter.side_tasks import Spawn
-    from codex_acp.jsonrpc.message import JsonValue
+    from codex_acp.adapter.tasks import Spawn
+    from codex_acp.jsonrpc import JsonValue
     from codex_acp.mapping.events import SessionEvent
 
 logger = logging.getLogger(__name__)

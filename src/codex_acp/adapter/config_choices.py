@@ -15,15 +15,15 @@ from codex_acp._json import text_at, value_at
 from codex_acp.codex.threads.opening import configured_choice
 from codex_acp.codex.threads.trust import undecided_root
 from codex_acp.errors import CodexAcpError, ErrorReply
-from codex_acp.jsonrpc.message import METHOD_NOT_FOUND
+from codex_acp.jsonrpc import METHOD_NOT_FOUND
 from codex_acp.mapping.settings import Catalogue, collaborations_of, models_of, profiles_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from codex_acp.adapter.side_tasks import Spawn
+    from codex_acp.adapter.tasks import Spawn
     from codex_acp.codex.connection.app_server_connection import AppServerConnection
-    from codex_acp.jsonrpc.message import JsonValue
+    from codex_acp.jsonrpc import JsonValue
     from codex_acp.mapping.settings import Choice, Collaboration, Model
 
 

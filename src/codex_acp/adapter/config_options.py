@@ -21,7 +21,7 @@ from codex_acp.adapter.sessions.opening_errors import refused_call
 from codex_acp.codex.connection.notification_router import NotificationSink
 from codex_acp.codex.threads.trust import trust_edit
 from codex_acp.errors import CodexAcpError, ErrorReply, RpcError, TransportError
-from codex_acp.jsonrpc.message import (
+from codex_acp.jsonrpc import (
     AGENT_LOST,
     INTERNAL_ERROR,
     INVALID_PARAMS,
@@ -64,7 +64,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from codex_acp.adapter.sessions.sessions import Sessions
-    from codex_acp.adapter.side_tasks import Spawn
+    from codex_acp.adapter.tasks import Spawn
     from codex_acp.codex.connection.app_server_connection import AppServerConnection
 
     How = Literal["new", "load", "resume", "fork"]

@@ -24,7 +24,7 @@ logger = logging.getLogger(__name__)
 FOR_A_PROMPT: Final = (
     "codex_acp.wire.codec",  # pydantic-core
     "codex_acp.acp._generated.v1.models.turn",
-    "codex_acp.mapping.v1.content",
+    "codex_acp.mapping.v1.updates",
     "codex_acp.adapter.session.driver",
     "codex_acp.codex._generated.models.turn",
     "codex_acp.adapter.sessions.prompt_message",

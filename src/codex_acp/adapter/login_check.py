@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from codex_acp.codex.connection.notification_router import NotificationSink
 from codex_acp.codex.connection.shared_calls import login_is_missing
 from codex_acp.errors import RpcError
-from codex_acp.jsonrpc.message import AUTHENTICATION_REQUIRED, JsonValue
+from codex_acp.jsonrpc import AUTHENTICATION_REQUIRED, JsonValue
 from codex_acp.mapping.agent import LoginWays
 from codex_acp.transport.process_tree import sparing
 

@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 
     from codex_acp.adapter.session_client import Questioner
     from codex_acp.adapter.sessions.sessions import Sessions
-    from codex_acp.adapter.side_tasks import Spawn
+    from codex_acp.adapter.tasks import Spawn
     from codex_acp.codex.connection.app_server_connection import AppServerConnection
-    from codex_acp.jsonrpc.message import JsonValue
+    from codex_acp.jsonrpc import JsonValue
 
 
 logger = logging.getLogger(__name__)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from pydantic_core import to_json
 
 from codex_acp.errors import TransportError
-from codex_acp.jsonrpc.message import EncodedJson, notification_head
+from codex_acp.jsonrpc import EncodedJson, notification_head
 from codex_acp.mapping.events import (
     TextChunk,
     ThoughtChunk,
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from codex_acp.acp.either_agent_side import EitherAgentSide
-    from codex_acp.adapter.side_tasks import Spawn
+    from codex_acp.adapter.tasks import Spawn
     from codex_acp.mapping.events import SessionEvent
 
 logger = logging.getLogger(__name__)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from codex_acp.acp.side import Side
     from codex_acp.adapter.session_client import OnRequestId
-    from codex_acp.jsonrpc.message import RequestId
+    from codex_acp.jsonrpc import RequestId
     from codex_acp.mapping.events import PermissionQuestion
     from codex_acp.wire.model import WireModel
     from codex_acp.wire.registry import ModelRegistry

@@ -14,9 +14,9 @@ from codex_acp.acp.side import acp_connection
 from codex_acp.adapter.agent import CodexAgent
 from codex_acp.adapter.load_ahead import LoadAhead
 from codex_acp.adapter.server.app_server import AppServer
-from codex_acp.adapter.side_tasks import SideTasks
+from codex_acp.adapter.tasks import SideTasks
 from codex_acp.errors import TransportError
-from codex_acp.jsonrpc.framing import DEFAULT_LINE_LIMIT
+from codex_acp.jsonrpc import DEFAULT_LINE_LIMIT
 from codex_acp.transport.process_tree import adopt_orphans
 from codex_acp.transport.shielding import run_loop
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from codex_acp.codex.connection.handshake import Hello
     from codex_acp.codex.connection.launch import LaunchOptions
     from codex_acp.errors import LaunchError
-    from codex_acp.jsonrpc.message import JsonValue
+    from codex_acp.jsonrpc import JsonValue
     from codex_acp.transcript.log import Transcript
     from codex_acp.transport.child import ChildProcess
     from codex_acp.transport.connection import Connection

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from codex_acp.acp._generated.v2 import models as v2
     from codex_acp.acp.capabilities import ClientFeatures
     from codex_acp.adapter.session.driver import PromptResult
-    from codex_acp.jsonrpc.message import JsonValue, RequestId
+    from codex_acp.jsonrpc import JsonValue, RequestId
     from codex_acp.mapping.events import PermissionQuestion, SessionEvent
     from codex_acp.routing.ledger import OutcomeCancelled, Selected
 

@@ -12,7 +12,7 @@ from codex_acp._json import object_at
 from codex_acp._record import record
 
 if TYPE_CHECKING:
-    from codex_acp.jsonrpc.message import JsonValue
+    from codex_acp.jsonrpc import JsonValue
 
 MODE_VARIABLE: Final = "INITIAL_AGENT_MODE"
 

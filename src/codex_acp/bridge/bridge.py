@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from codex_acp.codex._generated.notifications import ServerNotification
     from codex_acp.codex._generated.server_requests import ServerRequest
     from codex_acp.codex.approvals.running_items import PathLook
-    from codex_acp.jsonrpc.message import JsonValue, RequestId
+    from codex_acp.jsonrpc import JsonValue, RequestId
     from codex_acp.mapping.events import PromptEnd, SessionEvent, SessionEvents
     from codex_acp.routing.ledger import Answer, LedgerEntry, Settlement
     from codex_acp.wire.model import WireModel

@@ -27,7 +27,7 @@ from codex_acp.testing.codex_home import toml_value
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from codex_acp.jsonrpc.message import JsonValue
+    from codex_acp.jsonrpc import JsonValue
 
 CONFIG: Final = "CODEX_CONFIG"
 PROVIDER: Final = "MODEL_PROVIDER"

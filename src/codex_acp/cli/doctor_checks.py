@@ -62,7 +62,7 @@ from codex_acp.wire.lazy import IS_TESTED, TESTED
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from codex_acp.jsonrpc.message import JsonValue
+    from codex_acp.jsonrpc import JsonValue
 
 Level: TypeAlias = Literal["ok", "warning", "problem"]
 

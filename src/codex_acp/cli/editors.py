@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from codex_acp.jsonrpc.message import JsonValue
+    from codex_acp.jsonrpc import JsonValue
 
 NAME: Final = "Codex (Python)"
 """Name of the agent in the editor's list of agents."""

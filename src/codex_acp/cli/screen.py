@@ -38,7 +38,7 @@ from codex_acp.cli.terminal import (
 )
 from codex_acp.cli.tool_calls import changed_files, describe_outcome, exit_code_of, title_of
 from codex_acp.errors import CodexAcpError, ErrorReply, ProcessExited
-from codex_acp.jsonrpc.message import (
+from codex_acp.jsonrpc import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
     INVALID_REQUEST,

@@ -127,7 +127,7 @@ def _stdio(
         hello = say_hello(early, spawned)
     _load_asyncio_without_tls()
     from codex_acp.adapter.serve import run_stdio
-    from codex_acp.jsonrpc.framing import DEFAULT_LINE_LIMIT
+    from codex_acp.jsonrpc import DEFAULT_LINE_LIMIT
     from codex_acp.transport.stdio import StdioLink, claim_stdout
 
     link = StdioLink(stdout_fd=claim_stdout(), early=early)

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable
 
     from codex_acp.cli.transcript_lines import Description
-    from codex_acp.jsonrpc.message import JsonValue
+    from codex_acp.jsonrpc import JsonValue
 
 DESCRIPTION: Final = """\
 Show a transcript: the questions, the decisions and who decided, and the

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias, assert_
 from codex_acp._json import value_at
 from codex_acp.cli.terminal import size_of, wants_colours
 from codex_acp.errors import InvalidPayload, MisuseError
-from codex_acp.jsonrpc.framing import LineFramer, TooLong
+from codex_acp.jsonrpc import LineFramer, TooLong
 from codex_acp.routing.display import visible
 from codex_acp.transcript import events
 from codex_acp.transcript.events import from_json

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from codex_acp.codex.connection.server_requests import RefusedRequest
     from codex_acp.codex.threads.threads import Threads
     from codex_acp.codex.threads.tools import Tool
-    from codex_acp.jsonrpc.message import JsonValue
+    from codex_acp.jsonrpc import JsonValue
     from codex_acp.transport.connection import Direction
     from codex_acp.transport.link import Link
     from codex_acp.transport.remote_address import Token

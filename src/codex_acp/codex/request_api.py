@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from codex_acp.codex.approvals.policies import Policy
     from codex_acp.codex.approvals.policy_runner import PolicyRunner
     from codex_acp.codex.threads.tools import Tool, ToolCalls
-    from codex_acp.jsonrpc.message import JsonValue
+    from codex_acp.jsonrpc import JsonValue
     from codex_acp.wire.model import WireModel
 
     _Function = TypeVar("_Function", bound=Callable[..., object])

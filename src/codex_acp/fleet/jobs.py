@@ -19,14 +19,14 @@ from codex_acp.errors import (
     TransportError,
 )
 from codex_acp.fleet.errors import CheckoutError, WorkerLost
-from codex_acp.jsonrpc.message import AGENT_LOST, OVERLOADED
+from codex_acp.jsonrpc import AGENT_LOST, OVERLOADED
 from codex_acp.runtime import AgentStartError, AuthenticationRequired, MethodNotOffered
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from codex_acp.fleet.questions import Question
-    from codex_acp.jsonrpc.message import JsonValue
+    from codex_acp.jsonrpc import JsonValue
     from codex_acp.runtime import AgentSpec
 
 Event: TypeAlias = "Mapping[str, JsonValue]"

@@ -48,7 +48,7 @@ from codex_acp.wire.codec import problems_of
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from codex_acp.jsonrpc.message import JsonValue
+    from codex_acp.jsonrpc import JsonValue
 
 
 VERSION: Final = 1

@@ -18,7 +18,7 @@ from codex_acp.errors import MisuseError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from codex_acp.jsonrpc.message import JsonValue
+    from codex_acp.jsonrpc import JsonValue
 
 MOST_READ: Final = 256 * 1024 * 1024
 """Bytes of a file that is read; only an agent's messages make a file of a fleet large."""

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from referencing import Specification
 
     from codex_acp.fleet.questions import FleetPolicy
-    from codex_acp.jsonrpc.message import JsonValue
+    from codex_acp.jsonrpc import JsonValue
 
 
 AGENTS: Final[Mapping[str, AgentSpec]] = {

@@ -43,7 +43,7 @@ from codex_acp.fleet.jobs import (
 )
 from codex_acp.fleet.private_files import make_private, remove_tree
 from codex_acp.fleet.questions import kind_of
-from codex_acp.jsonrpc.message import INTERNAL_ERROR, JsonValue
+from codex_acp.jsonrpc import INTERNAL_ERROR, JsonValue
 from codex_acp.runtime import AgentRuntime, AnswerTooLarge, OptionNotOffered, Permission
 from codex_acp.transport.shielding import shielded
 from codex_acp.wire.codec import plain

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from codex_acp.codex._generated.models import GetAccountResponse
-    from codex_acp.jsonrpc.message import JsonValue
+    from codex_acp.jsonrpc import JsonValue
 
 
 CHATGPT: Final = "chat-gpt"

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from codex_acp.codex._generated import models
     from codex_acp.codex._generated.models import SkillMetadata
-    from codex_acp.jsonrpc.message import JsonValue
+    from codex_acp.jsonrpc import JsonValue
     from codex_acp.mapping.options import Option
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, assert_never
 from codex_acp._json import text_at, value_at
 from codex_acp._record import record  # as `dataclass`, loaded faster
 from codex_acp.errors import RpcError
-from codex_acp.jsonrpc.message import INVALID_PARAMS
+from codex_acp.jsonrpc import INVALID_PARAMS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -15,7 +15,7 @@ from codex_acp._record import NamedTuple, names_of, record  # as the standard on
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from codex_acp.jsonrpc.message import JsonValue
+    from codex_acp.jsonrpc import JsonValue
     from codex_acp.mapping.content import Block, CallContent, Location
     from codex_acp.mapping.options import Option
 

@@ -18,7 +18,7 @@ from codex_acp.wire.registry import require_rows
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from codex_acp.jsonrpc.message import JsonValue
+    from codex_acp.jsonrpc import JsonValue
     from codex_acp.mapping._generated.notifications import NotificationHandlers
     from codex_acp.mapping.events import SessionEvents
     from codex_acp.mapping.state import SessionState

@@ -24,7 +24,7 @@ from codex_acp._json import object_at, without_none
 from codex_acp._record import NamedTuple
 from codex_acp.codex.threads.opening import FULL_ACCESS, sandbox_policy
 from codex_acp.errors import RpcError
-from codex_acp.jsonrpc.message import INVALID_PARAMS, JsonValue
+from codex_acp.jsonrpc import INVALID_PARAMS, JsonValue
 from codex_acp.mapping.settings import (
     STANDARD_TIER,
     Access,

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final, assert_never
 from codex_acp._json import text_at
 from codex_acp.codex._generated import models
 from codex_acp.errors import RpcError
-from codex_acp.jsonrpc.message import INVALID_PARAMS
+from codex_acp.jsonrpc import INVALID_PARAMS
 from codex_acp.mapping.call import end_of_output
 from codex_acp.mapping.content import (
     AudioBlock,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, assert_never
 
 from codex_acp._json import text_at, value_at, without_none
 from codex_acp._record import NamedTuple
-from codex_acp.jsonrpc.message import AUTHENTICATION_REQUIRED, INTERNAL_ERROR
+from codex_acp.jsonrpc import AUTHENTICATION_REQUIRED, INTERNAL_ERROR
 from codex_acp.mapping import events
 from codex_acp.mapping.agent import META_KEY
 from codex_acp.mapping.commands import span_words
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from codex_acp.codex._generated import models
-    from codex_acp.jsonrpc.message import JsonValue
+    from codex_acp.jsonrpc import JsonValue
     from codex_acp.mapping.content import Block
     from codex_acp.mapping.state import SessionState
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from codex_acp._json import list_at, object_at, text_at, without_none
 from codex_acp._record import NamedTuple
 from codex_acp.errors import RpcError
-from codex_acp.jsonrpc.message import INVALID_PARAMS, JsonValue
+from codex_acp.jsonrpc import INVALID_PARAMS, JsonValue
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

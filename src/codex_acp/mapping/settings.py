@@ -19,7 +19,7 @@ from codex_acp._record import NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from codex_acp.jsonrpc.message import JsonValue
+    from codex_acp.jsonrpc import JsonValue
 
     JsonObject = dict[str, JsonValue]
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from codex_acp.acp.capabilities import ClientFeatures
     from codex_acp.codex._generated.models import ThreadItem
-    from codex_acp.jsonrpc.message import JsonValue
+    from codex_acp.jsonrpc import JsonValue
     from codex_acp.mapping.content import CallContent
 
 NAMING: Final = frozenset({"item/started", "item/completed"})

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from codex_acp.codex._generated.server_requests import ServerRequest
     from codex_acp.codex.approvals import classify
     from codex_acp.errors import RpcError
-    from codex_acp.jsonrpc.message import RequestId
+    from codex_acp.jsonrpc import RequestId
     from codex_acp.routing.changes import Looks
     from codex_acp.routing.route import Approval
     from codex_acp.transcript.events import ApprovalOutcome, ApprovalSettler

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from codex_acp.codex._generated.server_requests import ServerRequest
-    from codex_acp.jsonrpc.message import JsonValue, RequestId
+    from codex_acp.jsonrpc import JsonValue, RequestId
     from codex_acp.routing.approvals import PermissionChoice
     from codex_acp.routing.elicitations import AsyncQuestions, ElicitationReply
     from codex_acp.routing.ledger import LedgerEntry, Settlement

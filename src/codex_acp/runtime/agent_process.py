@@ -24,8 +24,12 @@ from codex_acp.errors import (
     UnsupportedVersion,
     how_ended,
 )
-from codex_acp.jsonrpc.framing import DEFAULT_LINE_LIMIT
-from codex_acp.jsonrpc.message import AUTHENTICATION_REQUIRED, METHOD_NOT_FOUND, Notification
+from codex_acp.jsonrpc import (
+    AUTHENTICATION_REQUIRED,
+    DEFAULT_LINE_LIMIT,
+    METHOD_NOT_FOUND,
+    Notification,
+)
 from codex_acp.runtime.errors import (
     AgentLaunchError,
     AgentStartError,

@@ -20,7 +20,7 @@ import anyio
 from codex_acp._json import value_at
 from codex_acp.acp import types
 from codex_acp.errors import CodexAcpError, ErrorReply, InvalidPayload, MisuseError
-from codex_acp.jsonrpc.message import (
+from codex_acp.jsonrpc import (
     INVALID_PARAMS,
     RESOURCE_NOT_FOUND,
     SESSION_BUSY,

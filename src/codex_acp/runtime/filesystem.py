@@ -26,7 +26,7 @@ import anyio
 
 from codex_acp._files import MAX_LINKS, resolved
 from codex_acp.errors import RpcError
-from codex_acp.jsonrpc.message import INTERNAL_ERROR, INVALID_PARAMS, RESOURCE_NOT_FOUND
+from codex_acp.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, RESOURCE_NOT_FOUND
 from codex_acp.transport.shielding import in_worker_thread
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ from codex_acp.acp import PROTOCOL_VERSION, types
 from codex_acp.acp.client_side import option_of, outcome_of
 from codex_acp.acp.form_answers import InvalidContent, as_json, validate, why_too_large
 from codex_acp.errors import MisuseError, RpcError
-from codex_acp.jsonrpc.message import INVALID_PARAMS, METHOD_NOT_FOUND, RESOURCE_NOT_FOUND
+from codex_acp.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND, RESOURCE_NOT_FOUND
 from codex_acp.runtime.filesystem import FileAccess, FileThreads, Roots, read_text, write_text
 from codex_acp.runtime.terminals import Terminals
 from codex_acp.transport.connection import Complaints

@@ -18,7 +18,7 @@ from codex_acp.acp.types import SessionUpdate, UnknownVariant
 from codex_acp.runtime.errors import AnswerTooLarge
 
 if TYPE_CHECKING:
-    from codex_acp.jsonrpc.message import Notification
+    from codex_acp.jsonrpc import Notification
 
     # `ToolCall.patched` spells this out for the reference, which shows its signature.
     _ToolCallUpdate: TypeAlias = (

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from codex_acp.acp import types
 from codex_acp.errors import RpcError, signal_name
-from codex_acp.jsonrpc.message import INVALID_PARAMS, RESOURCE_NOT_FOUND
+from codex_acp.jsonrpc import INVALID_PARAMS, RESOURCE_NOT_FOUND
 from codex_acp.transport.descriptors import DescriptorReader
 from codex_acp.transport.process_table import ExitWatch
 from codex_acp.transport.process_tree import ProcessTree, new_mark, with_mark

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from os import PathLike
     from typing import BinaryIO
 
-    from codex_acp.jsonrpc.message import RequestId
+    from codex_acp.jsonrpc import RequestId
     from codex_acp.testing.app_server_script import AppServerScriptLike, JsonObject
 
 

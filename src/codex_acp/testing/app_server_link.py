@@ -12,7 +12,7 @@ from collections import deque
 from contextlib import suppress
 from typing import TYPE_CHECKING, assert_never
 
-from codex_acp.jsonrpc.framing import LineFramer, TooLong
+from codex_acp.jsonrpc import LineFramer, TooLong
 from codex_acp.testing import app_server_script as entries
 from codex_acp.testing.app_server_script import AppServerPlayer
 from codex_acp.transport.link import memory_pair

@@ -27,13 +27,13 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, assert_never, cast, g
 
 from codex_acp._json import object_at
 from codex_acp.errors import MisuseError
-from codex_acp.jsonrpc.message import METHOD_NOT_FOUND
+from codex_acp.jsonrpc import METHOD_NOT_FOUND
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from os import PathLike
 
-    from codex_acp.jsonrpc.message import RequestId
+    from codex_acp.jsonrpc import RequestId
 
 
 JsonObject: TypeAlias = "Mapping[str, object]"

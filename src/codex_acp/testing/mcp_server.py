@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, TypeAlias, cast
 
 from codex_acp._json import object_at
 from codex_acp.errors import MisuseError
-from codex_acp.jsonrpc.message import INVALID_PARAMS, METHOD_NOT_FOUND
+from codex_acp.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND
 from codex_acp.testing.record_file import RecordWriter, read_record, write_all
 
 if TYPE_CHECKING:

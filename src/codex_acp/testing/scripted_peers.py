@@ -39,7 +39,7 @@ if TYPE_CHECKING:
         StopReason,
         ToolKind,
     )
-    from codex_acp.jsonrpc.message import JsonValue
+    from codex_acp.jsonrpc import JsonValue
     from codex_acp.transport.link import Link
 
 

@@ -30,7 +30,7 @@ from typing import (
 from codex_acp.errors import InvalidPayload
 
 # Imported at run time: `from_json` reads the types of the fields.
-from codex_acp.jsonrpc.message import JsonValue, RequestId  # noqa: TC001
+from codex_acp.jsonrpc import JsonValue, RequestId  # noqa: TC001
 
 
 @dataclass(frozen=True, slots=True)

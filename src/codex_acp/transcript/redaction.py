@@ -32,7 +32,7 @@ from codex_acp.transcript.events import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
 
-    from codex_acp.jsonrpc.message import JsonValue, RequestId
+    from codex_acp.jsonrpc import JsonValue, RequestId
 
 _T = TypeVar("_T")
 _LONG_ANSWER: Final = 4

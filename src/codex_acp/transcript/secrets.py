@@ -15,7 +15,7 @@ from codex_acp._last_ones import LastOnes
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from codex_acp.jsonrpc.message import JsonValue
+    from codex_acp.jsonrpc import JsonValue
 
 _NAME: Final = (
     r"(?:api|access|account|private|secret|auth|signing|encryption|master)[ _-]?key"

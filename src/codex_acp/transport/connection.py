@@ -21,9 +21,9 @@ from codex_acp.errors import (
     RpcError,
     TransportError,
 )
-from codex_acp.jsonrpc.correlation import OutgoingCalls
-from codex_acp.jsonrpc.framing import DEFAULT_LINE_LIMIT, HEAD_BYTES, LineFramer, TooLong, read_head
-from codex_acp.jsonrpc.message import (
+from codex_acp.jsonrpc import (
+    DEFAULT_LINE_LIMIT,
+    HEAD_BYTES,
     INTERNAL_ERROR,
     INVALID_REQUEST,
     OVERLOADED,
@@ -31,17 +31,21 @@ from codex_acp.jsonrpc.message import (
     EncodedJson,
     ErrorResponse,
     JsonValue,
+    LineFramer,
     Malformed,
     Notification,
+    OutgoingCalls,
     Request,
     RequestId,
     Response,
+    TooLong,
     decode,
     encode_error,
     encode_json,
     encode_notification,
     encode_request,
     encode_result,
+    read_head,
 )
 from codex_acp.transport.json_decoding import default_loads
 from codex_acp.transport.outbox import Outbox, delivery_of

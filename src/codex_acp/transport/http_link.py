@@ -15,7 +15,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final
 
 from codex_acp.errors import ConnectionClosed, MisuseError, TransportError
-from codex_acp.jsonrpc.framing import DEFAULT_LINE_LIMIT
+from codex_acp.jsonrpc import DEFAULT_LINE_LIMIT
 from codex_acp.transport.http_requests import (
     GONE,
     PAUSES,
@@ -31,7 +31,7 @@ from codex_acp.transport.streamable_http import CONNECTION_ID, SESSION_ID, HttpR
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from codex_acp.jsonrpc.message import RequestId
+    from codex_acp.jsonrpc import RequestId
     from codex_acp.transport.remote_address import Token
 
 logger = logging.getLogger(__name__)

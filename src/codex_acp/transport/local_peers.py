@@ -25,7 +25,7 @@ from codex_acp._record import NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from codex_acp.jsonrpc.message import JsonValue
+    from codex_acp.jsonrpc import JsonValue
 
     Answer: TypeAlias = Callable[[dict[str, JsonValue]], Awaitable[dict[str, JsonValue]]]
 

@@ -15,7 +15,7 @@ from typing import Final
 
 from codex_acp._json import text_at
 from codex_acp._record import record
-from codex_acp.jsonrpc.message import INTERNAL_ERROR, JsonValue, RequestId, encode_error
+from codex_acp.jsonrpc import INTERNAL_ERROR, JsonValue, RequestId, encode_error
 from codex_acp.transport.json_decoding import default_loads
 
 CONNECTION_ID: Final = "Acp-Connection-Id"

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
 from codex_acp.errors import ConnectionClosed, MisuseError, TransportError
-from codex_acp.jsonrpc.framing import DEFAULT_LINE_LIMIT
+from codex_acp.jsonrpc import DEFAULT_LINE_LIMIT
 from codex_acp.transport.link import CLOSE_SECONDS, MessageLink
 from codex_acp.transport.remote_address import (
     CONNECT_SECONDS,

@@ -13,7 +13,7 @@ from pydantic_core import PydanticSerializationError, SchemaSerializer, Validati
 
 from codex_acp._lazy import sha256_hex
 from codex_acp.errors import InvalidPayload, MisuseError
-from codex_acp.jsonrpc.message import EncodedJson, encode_json
+from codex_acp.jsonrpc import EncodedJson, encode_json
 from codex_acp.wire.lazy import BaseModel, adapter_of
 
 if TYPE_CHECKING:

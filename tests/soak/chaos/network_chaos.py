@@ -13,7 +13,7 @@ from codex_acp.adapter.network.connection import Hub
 from codex_acp.adapter.network.limits import Limits
 from codex_acp.adapter.network.network_session import TAKEN_OVER
 from codex_acp.adapter.network.registry import Owners
-from codex_acp.adapter.side_tasks import SideTasks
+from codex_acp.adapter.tasks import SideTasks
 from codex_acp.codex.connection.launch import LaunchOptions
 from codex_acp.transcript.log import Transcript
 from codex_acp.transport.link import HIGH_WATER_BYTES, MemoryLink

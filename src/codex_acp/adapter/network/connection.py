@@ -21,9 +21,9 @@ from codex_acp.adapter.network.registry import Registry
 from codex_acp.adapter.serve import ANSWER_SECONDS, PROMPT_METHOD, VERSIONS, agent_side
 from codex_acp.adapter.sessions.opening_errors import not_open, unknown_session
 from codex_acp.adapter.sessions.replay import replay_history
-from codex_acp.adapter.side_tasks import guarded
+from codex_acp.adapter.tasks import guarded
 from codex_acp.errors import CodexAcpError, RpcError, TransportError
-from codex_acp.jsonrpc.message import INVALID_REQUEST
+from codex_acp.jsonrpc import INVALID_REQUEST
 from codex_acp.mapping.agent import META_KEY, LoginWays
 from codex_acp.mapping.session_setup import canonical_id
 from codex_acp.transport.json_decoding import bounded_loads
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
         NewSession,
         ResumeSession,
     )
-    from codex_acp.adapter.side_tasks import Spawn
+    from codex_acp.adapter.tasks import Spawn
     from codex_acp.mapping.content import Block
     from codex_acp.mapping.events import StateChanged
     from codex_acp.transcript.log import Transcript

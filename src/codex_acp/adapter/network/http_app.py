@@ -20,7 +20,7 @@ import anyio
 from codex_acp.adapter.network.access_control import AccessControl, Refusal, only_value
 from codex_acp.adapter.network.http_link import AcceptedHttpLink
 from codex_acp.errors import ConnectionClosed, TransportError
-from codex_acp.jsonrpc.message import (
+from codex_acp.jsonrpc import (
     ErrorResponse,
     Malformed,
     Message,

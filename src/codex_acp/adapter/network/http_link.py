@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from codex_acp._json import text_at
 from codex_acp.errors import ConnectionClosed, TransportError
-from codex_acp.jsonrpc.message import (
+from codex_acp.jsonrpc import (
     ErrorResponse,
     Malformed,
     Notification,
@@ -31,7 +31,7 @@ from codex_acp.transport.streamable_http import CLOSING, KEEP_ALIVE, LOAD, as_ev
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from codex_acp.jsonrpc.message import Message, RequestId
+    from codex_acp.jsonrpc import Message, RequestId
     from codex_acp.transport.link import Receiver
 
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from codex_acp.adapter.client import Client
     from codex_acp.adapter.session_client import OnRequestId, Questioner
     from codex_acp.adapter.sessions.session import Session
-    from codex_acp.jsonrpc.message import RequestId
+    from codex_acp.jsonrpc import RequestId
     from codex_acp.routing.ledger import OutcomeCancelled, Selected
 
 

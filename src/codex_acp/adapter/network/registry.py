@@ -14,9 +14,9 @@ from weakref import WeakValueDictionary
 
 from codex_acp._files import append_line, open_private
 from codex_acp.adapter.network.access_control import EVERYBODY
-from codex_acp.adapter.sessions.session_locks import alone
+from codex_acp.adapter.tasks import alone
 from codex_acp.errors import MisuseError, RpcError
-from codex_acp.jsonrpc.message import INTERNAL_ERROR, OVERLOADED
+from codex_acp.jsonrpc import INTERNAL_ERROR, OVERLOADED
 from codex_acp.mapping.session_setup import canonical_id
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from codex_acp.adapter.network.access_control import Tokens
     from codex_acp.adapter.network.limits import Limits
     from codex_acp.adapter.network.network_session import NetworkSession
-    from codex_acp.adapter.side_tasks import Spawn
+    from codex_acp.adapter.tasks import Spawn
 
 
 logger = logging.getLogger(__name__)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from codex_acp.adapter.session_client import Questioner
-    from codex_acp.jsonrpc.message import JsonValue, RequestId
+    from codex_acp.jsonrpc import JsonValue, RequestId
     from codex_acp.mapping.events import PermissionQuestion, ToolCallAnnounced
     from codex_acp.transcript.events import ApprovalSettler
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from codex_acp.adapter.session.driver import NothingRuns
 from codex_acp.errors import InvalidPayload, RpcError
-from codex_acp.jsonrpc.message import INVALID_PARAMS, JsonValue
+from codex_acp.jsonrpc import INVALID_PARAMS, JsonValue
 from codex_acp.mapping.content import blocks_of
 
 if TYPE_CHECKING:

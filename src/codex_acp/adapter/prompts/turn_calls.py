@@ -23,7 +23,7 @@ from codex_acp.errors import (
     TransportError,
     how_ended,
 )
-from codex_acp.jsonrpc.message import AGENT_LOST, INTERNAL_ERROR, INVALID_PARAMS
+from codex_acp.jsonrpc import AGENT_LOST, INTERNAL_ERROR, INVALID_PARAMS
 from codex_acp.mapping.events import PromptFailure
 from codex_acp.transcript.secrets import scrub
 from codex_acp.transport.child import ChildProcess
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
     from codex_acp.codex.connection.app_server_connection import AppServerConnection
-    from codex_acp.jsonrpc.message import JsonValue
+    from codex_acp.jsonrpc import JsonValue
     from codex_acp.wire.model import WireModel
 
     Interrupt: TypeAlias = Callable[[str, str], None]

@@ -20,7 +20,7 @@ from codex_acp.codex.connection.launch import (
 )
 from codex_acp.codex.connection.notification_router import NotificationSink
 from codex_acp.errors import CodexAcpError, LaunchError, RpcError, TransportError
-from codex_acp.jsonrpc.message import AGENT_LOST, INTERNAL_ERROR, JsonValue
+from codex_acp.jsonrpc import AGENT_LOST, INTERNAL_ERROR, JsonValue
 from codex_acp.mapping.agent import UNWANTED_NOTIFICATIONS
 from codex_acp.transcript.secrets import scrub
 from codex_acp.transport.restart_limit import Restarts

@@ -17,7 +17,7 @@ from codex_acp.codex.approvals.running_items import full_server_name
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from codex_acp.jsonrpc.message import JsonValue
+    from codex_acp.jsonrpc import JsonValue
 
 STARTUP_STATUS: Final = "mcpServer/startupStatus/updated"
 

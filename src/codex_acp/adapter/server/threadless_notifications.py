@@ -1,13 +1,15 @@
-"""Deliver or keep notifications that belong to no thread of an open session.
+"""Keep notifications until their sink exists, and deliver those that belong to no open session.
 
 A notification without a thread is about the account, the configuration or the process. It goes to
 every open session; while a thread is being opened, it goes to that thread's session alone. A
 notification of an unknown thread is kept: the thread may be about to be opened, or be a new
-sub-agent's. Must not know what a notification means.
+sub-agent's. `HeldNotifications` holds those of a session whose modules have to be loaded first, or
+whose history has to be replayed. Must not know what a notification means.
 """
 
 from __future__ import annotations
 
+import logging
 from contextlib import contextmanager
 from time import monotonic
 from typing import TYPE_CHECKING, Final
@@ -16,11 +18,11 @@ from codex_acp._record import NamedTuple
 from codex_acp.codex.connection.notification_router import NotificationSink, thread_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from codex_acp.codex.connection.app_server_connection import AppServerConnection
     from codex_acp.errors import TransportError
-    from codex_acp.jsonrpc.message import JsonValue
+    from codex_acp.jsonrpc import JsonValue
 
 MAX_KEPT: Final = 10_000
 """Notifications to keep; the oldest are dropped. Opening a thread causes a few dozen."""
@@ -98,3 +100,58 @@ class ThreadlessNotifications(NotificationSink):
         """Forget the kept notifications; each session has its own sink for the end."""
         del error
         self._kept = []
+
+
+logger = logging.getLogger(__name__)
+
+
+def deliver(held: Sequence[tuple[str, JsonValue]], sink: NotificationSink) -> None:
+    """Pass held notifications to ``sink``, as one batch."""
+    for method, params in held:
+        try:
+            sink.on_notification(method, params)
+        except Exception:
+            logger.exception("a sink failed at %s", method)
+    if held:
+        sink.on_batch_end()
+
+
+class HeldNotifications(NotificationSink):
+    """A sink that takes the place of a later sink, for one thread, or for all threads (None)."""
+
+    def __init__(self, codex: AppServerConnection, thread_id: str | None) -> None:
+        self._codex = codex
+        self._thread_id = thread_id
+        self._held: list[tuple[str, JsonValue]] = []
+        if thread_id is None:
+            codex.subscribe_all(self)
+        else:
+            codex.subscribe(thread_id, self)
+
+    @property
+    def methods(self) -> frozenset[str]:
+        """The methods of the held notifications."""
+        return frozenset(method for method, _ in self._held)
+
+    def put_first(self, earlier: Iterable[tuple[str, JsonValue]]) -> None:
+        """Put earlier notifications in front of the held ones."""
+        self._held[:0] = earlier
+
+    def leave(self) -> None:
+        """Unsubscribe, and forget the held notifications. Idempotent."""
+        if self._thread_id is None:
+            self._codex.unsubscribe_all(self)
+        else:
+            self._codex.unsubscribe(self._thread_id, self)
+        self._held = []
+
+    def hand_over(self, sink: NotificationSink) -> None:
+        """Unsubscribe, and pass the held notifications to ``sink``, which has to subscribe."""
+        held = self._held
+        self.leave()
+        deliver(held, sink)
+
+    # NotificationSink
+
+    def on_notification(self, method: str, params: JsonValue) -> None:
+        self._held.append((method, params))

@@ -17,13 +17,13 @@ from uuid import uuid4
 
 from codex_acp._json import text_at
 from codex_acp._record import NamedTuple
-from codex_acp.adapter.cancel_scope import CancelScope
 from codex_acp.adapter.prompts.turn_calls import TurnCalls, codex_gone, start_refused
 from codex_acp.adapter.session import events as ev
 from codex_acp.adapter.session.machine import DONE, SessionMachine
 from codex_acp.adapter.session.states import Reviews
+from codex_acp.adapter.tasks import CancelScope
 from codex_acp.errors import CodexAcpError, InvalidPayload, RpcError, TransportError
-from codex_acp.jsonrpc.message import INTERNAL_ERROR, INVALID_REQUEST, JsonValue
+from codex_acp.jsonrpc import INTERNAL_ERROR, INVALID_REQUEST, JsonValue
 from codex_acp.mapping.events import PromptEnd, PromptFailure, PromptStop
 from codex_acp.mapping.session import end_of_turn
 from codex_acp.transport.shielding import shielded
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator
 
     from codex_acp.adapter.prompts.early_turn import EarlyTurn
-    from codex_acp.adapter.side_tasks import Spawn
+    from codex_acp.adapter.tasks import Spawn
     from codex_acp.codex._generated.models import UserInput
     from codex_acp.mapping.events import Activity
     from codex_acp.wire.model import WireModel

@@ -30,7 +30,7 @@ from codex_acp.adapter.session.states import (
     Steers,
     Waits,
 )
-from codex_acp.jsonrpc.message import INTERNAL_ERROR
+from codex_acp.jsonrpc import INTERNAL_ERROR
 from codex_acp.mapping.events import PromptFailure, PromptStop
 
 if TYPE_CHECKING:

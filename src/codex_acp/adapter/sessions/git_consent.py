@@ -15,7 +15,7 @@ from weakref import WeakValueDictionary
 from codex_acp._last_ones import LastOnes
 from codex_acp.adapter.sessions.model_route import configuration
 from codex_acp.errors import CodexAcpError, RpcError
-from codex_acp.jsonrpc.message import INVALID_REQUEST
+from codex_acp.jsonrpc import INVALID_REQUEST
 from codex_acp.transport.shielding import in_worker_thread
 
 if TYPE_CHECKING:

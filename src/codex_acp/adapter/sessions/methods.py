@@ -22,9 +22,9 @@ from codex_acp.adapter.sessions.opening_errors import (
     stored_thread,
     unknown_session,
 )
-from codex_acp.adapter.sessions.session_locks import acquire_within
+from codex_acp.adapter.tasks import acquire_within
 from codex_acp.errors import CodexAcpError, ErrorReply, RpcError
-from codex_acp.jsonrpc.message import INVALID_PARAMS, JsonValue
+from codex_acp.jsonrpc import INVALID_PARAMS, JsonValue
 from codex_acp.mapping.agent import META_KEY
 from codex_acp.mapping.events import StateChanged
 from codex_acp.mapping.session import is_archived, list_page, list_params, session_info, updated_at
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
         SessionClient,
     )
     from codex_acp.adapter.sessions.sessions import Sessions
-    from codex_acp.adapter.side_tasks import Spawn
+    from codex_acp.adapter.tasks import Spawn
     from codex_acp.codex.connection.app_server_connection import AppServerConnection
 
     WithServers: TypeAlias = NewSession | ResumeSession | ForkSession

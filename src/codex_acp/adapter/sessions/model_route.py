@@ -9,7 +9,7 @@ from codex_acp._json import text_at
 from codex_acp.adapter.sessions.opening_errors import stored_thread
 from codex_acp.codex.threads.opening import read_params
 from codex_acp.errors import ErrorReply, RpcError
-from codex_acp.jsonrpc.message import INTERNAL_ERROR, JsonValue
+from codex_acp.jsonrpc import INTERNAL_ERROR, JsonValue
 
 if TYPE_CHECKING:
     from codex_acp.codex.connection.app_server_connection import AppServerConnection

@@ -17,10 +17,10 @@ from weakref import WeakValueDictionary
 
 from codex_acp._json import list_at, object_at, text_at, value_at
 from codex_acp._record import NamedTuple
-from codex_acp.adapter.cancel_scope import SessionScopes
 from codex_acp.adapter.login_check import LoginCheck
 from codex_acp.adapter.sessions import opening_errors
 from codex_acp.adapter.sessions.model_route import ModelRoute, configuration
+from codex_acp.adapter.tasks import SessionScopes
 from codex_acp.codex._generated.methods import MODELS as CODEX_MODELS
 from codex_acp.codex.connection.shared_calls import (
     is_no_directory,
@@ -42,7 +42,7 @@ from codex_acp.errors import (
     ThreadOpenElsewhere,
     TransportError,
 )
-from codex_acp.jsonrpc.message import (
+from codex_acp.jsonrpc import (
     INVALID_PARAMS,
     INVALID_REQUEST,
     RESOURCE_NOT_FOUND,
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from codex_acp.adapter.config_choices import Directory
     from codex_acp.adapter.config_options import Config, How
     from codex_acp.adapter.server.app_server import AppServer
-    from codex_acp.adapter.server.held_notifications import HeldNotifications
+    from codex_acp.adapter.server.threadless_notifications import HeldNotifications
     from codex_acp.adapter.session_client import SessionClient
     from codex_acp.adapter.sessions.session import Session
     from codex_acp.adapter.sessions.sessions import OpenSession, Sessions
@@ -233,7 +233,7 @@ class SessionOpener:
     async def _reopen(
         self, session_id: str, setup: Setup, how: Literal["load", "resume"]
     ) -> OpeningResult:
-        from codex_acp.adapter.sessions.session_locks import alone
+        from codex_acp.adapter.tasks import alone
 
         async with alone(self.lock(session_id), session_id):
             codex, setup, config_read = await self._prepare(setup)

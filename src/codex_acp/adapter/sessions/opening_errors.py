@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, cast
 from codex_acp._json import object_at, value_at
 from codex_acp.codex.connection.shared_calls import is_open_elsewhere
 from codex_acp.errors import CodexAcpError, ErrorReply, NotAnswered, RpcError, TransportError
-from codex_acp.jsonrpc.message import (
+from codex_acp.jsonrpc import (
     AGENT_LOST,
     AUTHENTICATION_REQUIRED,
     INTERNAL_ERROR,

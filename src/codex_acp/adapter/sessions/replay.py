@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from codex_acp.adapter.session_client import SessionClient
     from codex_acp.codex.connection.app_server_connection import AppServerConnection
-    from codex_acp.jsonrpc.message import JsonValue
+    from codex_acp.jsonrpc import JsonValue
 
 logger = logging.getLogger(__name__)
 

@@ -29,7 +29,7 @@ from codex_acp.adapter.sessions.shown_thread import ShownThread, item_of, turn_e
 from codex_acp.adapter.sub_agents import SubAgents
 from codex_acp.codex.connection.notification_router import is_unloaded
 from codex_acp.errors import RpcError, TransportError
-from codex_acp.jsonrpc.message import AGENT_LOST, INTERNAL_ERROR, JsonValue
+from codex_acp.jsonrpc import AGENT_LOST, INTERNAL_ERROR, JsonValue
 from codex_acp.mapping.content import TextBlock
 from codex_acp.mapping.events import (
     PromptEnd,
@@ -53,9 +53,9 @@ if TYPE_CHECKING:
     from codex_acp.acp.capabilities import ClientFeatures
     from codex_acp.adapter.prompts.early_turn import EarlyTurn
     from codex_acp.adapter.session_client import SessionOutflow
-    from codex_acp.adapter.side_tasks import Spawn
     from codex_acp.adapter.slash_commands import SessionCommands
     from codex_acp.adapter.sub_agents import OnSubAgent
+    from codex_acp.adapter.tasks import Spawn
     from codex_acp.codex._generated.models import ErrorNotification, TokenUsageBreakdown, Turn
     from codex_acp.codex.connection.app_server_connection import AppServerConnection
     from codex_acp.mapping.content import Block

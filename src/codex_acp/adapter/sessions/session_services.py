@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from codex_acp.adapter.mcp_logins import McpLogins
     from codex_acp.adapter.sessions.session import Session
     from codex_acp.adapter.sessions.sessions import OpenSession, Sessions
-    from codex_acp.adapter.side_tasks import Spawn
+    from codex_acp.adapter.tasks import Spawn
     from codex_acp.codex.connection.app_server_connection import AppServerConnection
     from codex_acp.errors import TransportError
-    from codex_acp.jsonrpc.message import JsonValue
+    from codex_acp.jsonrpc import JsonValue
     from codex_acp.mapping.events import Command
 
 

@@ -16,8 +16,10 @@ from typing import TYPE_CHECKING, Final
 from codex_acp._json import list_at
 from codex_acp._record import record
 from codex_acp.adapter.prompts.early_turn import EarlyTurn
-from codex_acp.adapter.server.held_notifications import HeldNotifications
-from codex_acp.adapter.server.threadless_notifications import ThreadlessNotifications
+from codex_acp.adapter.server.threadless_notifications import (
+    HeldNotifications,
+    ThreadlessNotifications,
+)
 from codex_acp.adapter.sessions.git_consent import GitConsent
 from codex_acp.adapter.sessions.opening_errors import sub_agent_session
 from codex_acp.adapter.sessions.session_transcript import SessionTranscript
@@ -33,14 +35,14 @@ if TYPE_CHECKING:
     from codex_acp.adapter.server_requests import ServerRequestRunner
     from codex_acp.adapter.session_client import SessionClient
     from codex_acp.adapter.sessions.session import Session
-    from codex_acp.adapter.side_tasks import Spawn
     from codex_acp.adapter.slash_commands import SessionCommands
+    from codex_acp.adapter.tasks import Spawn
     from codex_acp.codex._generated.server_requests import ServerRequest
     from codex_acp.codex.approvals.running_items import Items
     from codex_acp.codex.connection.app_server_connection import AppServerConnection
     from codex_acp.codex.connection.notification_router import NotificationSink
     from codex_acp.codex.connection.server_requests import RefusedRequest
-    from codex_acp.jsonrpc.message import JsonValue
+    from codex_acp.jsonrpc import JsonValue
     from codex_acp.mapping.content import TextBlock
     from codex_acp.mapping.events import SessionEvent
     from codex_acp.mapping.state import SessionState

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, TypedDict
 if TYPE_CHECKING:
     from codex_acp.codex._generated.models import *
     from codex_acp.errors import RpcError
-    from codex_acp.jsonrpc.message import RequestId
+    from codex_acp.jsonrpc import RequestId
 
 
 class ItemCommandExecutionRequestApproval(NamedTuple):

@@ -57,7 +57,7 @@ if TYPE_CHECKING:
 
     from codex_acp.codex._generated import models
     from codex_acp.codex._generated.models import ApprovalsReviewer, AskForApproval, SandboxPolicy
-    from codex_acp.jsonrpc.message import JsonValue
+    from codex_acp.jsonrpc import JsonValue
 
 
 logger = logging.getLogger(__name__)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, cast
 from codex_acp.codex._generated import models
 from codex_acp.codex._generated.methods import SERVER_REQUESTS
 from codex_acp.errors import RpcError
-from codex_acp.jsonrpc.message import METHOD_NOT_FOUND
+from codex_acp.jsonrpc import METHOD_NOT_FOUND
 from codex_acp.wire.registry import require_rows
 
 if TYPE_CHECKING:

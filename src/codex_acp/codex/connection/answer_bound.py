@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Final
 
 from codex_acp._record import NamedTuple
 from codex_acp.errors import NotAnswered, TransportError
-from codex_acp.jsonrpc.message import EncodedJson
+from codex_acp.jsonrpc import EncodedJson
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable
 
-    from codex_acp.jsonrpc.message import JsonValue
+    from codex_acp.jsonrpc import JsonValue
     from codex_acp.transport.connection import Connection
 
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from codex_acp.codex.connection.notification_router import NotificationSink
     from codex_acp.codex.connection.server_requests import OpenRequest, RefusedRequest
     from codex_acp.errors import CodexAcpError
-    from codex_acp.jsonrpc.message import EncodedJson, JsonValue, Notification, Request
+    from codex_acp.jsonrpc import EncodedJson, JsonValue, Notification, Request
     from codex_acp.transport.connection import Direction, Responder
     from codex_acp.transport.link import Link
     from codex_acp.wire.model import WireModel
@@ -272,7 +272,7 @@ class AppServerConnection(CodexCalls):
                 bound = self._answer_bound
                 result = await (call if bound is None else bound.wait(method, call))
             except ErrorReply as error:
-                from codex_acp.jsonrpc.message import OVERLOADED
+                from codex_acp.jsonrpc import OVERLOADED
 
                 if error.code != OVERLOADED:
                     raise
@@ -389,13 +389,13 @@ class AppServerConnection(CodexCalls):
 
 
 def _params_of(params: WireModel | Any | None, params_class: str | None) -> EncodedJson | None:
-    from codex_acp.jsonrpc.message import EncodedJson
+    from codex_acp.jsonrpc import EncodedJson
 
     if params is None:
         # The server wants ``params`` even where the schema says that they are optional.
         return None if params_class is None else EncodedJson(b"{}")
     if type(params) is dict:
-        from codex_acp.jsonrpc.message import encode_json
+        from codex_acp.jsonrpc import encode_json
 
         try:
             encoded = encode_json(params)

@@ -10,7 +10,7 @@ import logging
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
 from codex_acp.errors import CodexAcpError, ErrorReply, ServerOverloaded
-from codex_acp.jsonrpc.message import OVERLOADED, EncodedJson, JsonValue, Response
+from codex_acp.jsonrpc import OVERLOADED, EncodedJson, JsonValue, Response
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

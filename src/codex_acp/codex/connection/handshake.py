@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Final, cast
 from codex_acp._version import __version__
 from codex_acp.codex._generated.version import OLDEST_VERSION, SCHEMA_VERSION
 from codex_acp.errors import CodexTooOld
-from codex_acp.jsonrpc.message import encode_json, encode_request
+from codex_acp.jsonrpc import encode_json, encode_request
 from codex_acp.transport.child import ChildProcess
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from codex_acp.codex._generated.models import ClientInfo, InitializeCapabilities
-    from codex_acp.jsonrpc.message import EncodedJson, JsonValue
+    from codex_acp.jsonrpc import EncodedJson, JsonValue
     from codex_acp.transport.link import Link
 
 logger = logging.getLogger(__name__)

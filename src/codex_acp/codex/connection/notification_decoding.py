@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from codex_acp.codex._generated.notifications import ServerNotification
     from codex_acp.codex.connection.server_requests import UnknownParts
-    from codex_acp.jsonrpc.message import JsonValue
+    from codex_acp.jsonrpc import JsonValue
 
 logger = logging.getLogger(__name__)
 

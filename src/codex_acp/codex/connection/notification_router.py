@@ -13,7 +13,7 @@ from codex_acp._record import NamedTuple
 
 if TYPE_CHECKING:
     from codex_acp.errors import TransportError
-    from codex_acp.jsonrpc.message import JsonValue
+    from codex_acp.jsonrpc import JsonValue
 
 logger = logging.getLogger(__name__)
 

@@ -19,7 +19,7 @@ from codex_acp.codex._generated.methods import MODELS, SERVER_REQUESTS
 from codex_acp.codex._generated.version import SCHEMA_VERSION
 from codex_acp.codex.connection.notification_router import thread_of
 from codex_acp.errors import InvalidPayload, MisuseError, RpcError
-from codex_acp.jsonrpc.message import INVALID_PARAMS, JsonValue, Request, RequestId
+from codex_acp.jsonrpc import INVALID_PARAMS, JsonValue, Request, RequestId
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping

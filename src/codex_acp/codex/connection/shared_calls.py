@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Final
 from codex_acp._json import text_at, value_at
 from codex_acp.codex.connection.notification_router import NotificationSink
 from codex_acp.errors import CodexAcpError, ErrorReply, TransportError
-from codex_acp.jsonrpc.message import METHOD_NOT_FOUND
+from codex_acp.jsonrpc import METHOD_NOT_FOUND
 
 if TYPE_CHECKING:
     from codex_acp.codex.connection.app_server_connection import AppServerConnection
-    from codex_acp.jsonrpc.message import JsonValue
+    from codex_acp.jsonrpc import JsonValue
 
 
 logger = logging.getLogger(__name__)

@@ -21,7 +21,7 @@ from codex_acp._record import NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-    from codex_acp.jsonrpc.message import JsonValue
+    from codex_acp.jsonrpc import JsonValue
 
     JsonObject = dict[str, JsonValue]
 

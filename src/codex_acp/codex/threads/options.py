@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from codex_acp.codex._generated.models import ImageDetail, UserInput
-    from codex_acp.jsonrpc.message import JsonValue
+    from codex_acp.jsonrpc import JsonValue
 
 
 SANDBOXES: Final = ("read-only", "workspace-write", "danger-full-access")

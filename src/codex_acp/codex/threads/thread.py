@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from codex_acp.codex.threads.thread_services import ThreadServices
     from codex_acp.codex.threads.tools import OutputType, Tool
     from codex_acp.codex.threads.turn import Turn
-    from codex_acp.jsonrpc.message import JsonValue
+    from codex_acp.jsonrpc import JsonValue
 
     T = TypeVar("T", default=None)
     """Type of the answer; None without an ``output_type``."""

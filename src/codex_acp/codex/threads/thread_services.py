@@ -60,7 +60,7 @@ if TYPE_CHECKING:
     from codex_acp.codex.threads.git_programs import Look
     from codex_acp.codex.threads.notification_stream import TurnMarks
     from codex_acp.codex.threads.tools import Tool
-    from codex_acp.jsonrpc.message import JsonValue
+    from codex_acp.jsonrpc import JsonValue
 
     JsonObject = dict[str, JsonValue]
 

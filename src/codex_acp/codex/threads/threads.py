@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from codex_acp.codex.approvals.policies import Policy
     from codex_acp.codex.request_api import RequestApi
     from codex_acp.codex.threads.tools import Tool
-    from codex_acp.jsonrpc.message import JsonValue
+    from codex_acp.jsonrpc import JsonValue
 
 logger = logging.getLogger(__name__)
 

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     )
     from codex_acp.codex._generated.server_requests import ItemToolCall
     from codex_acp.codex.threads.results import RunResult
-    from codex_acp.jsonrpc.message import JsonValue, RequestId
+    from codex_acp.jsonrpc import JsonValue, RequestId
 
 
 logger = logging.getLogger(__name__)

@@ -20,7 +20,7 @@ from codex_acp.codex.threads.opening import contents_of, distrusting, untrusted_
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from codex_acp.jsonrpc.message import JsonValue
+    from codex_acp.jsonrpc import JsonValue
 
 MAX_LINE: Final = 8192
 """Characters read of a ``.git`` file: twice the longest path."""

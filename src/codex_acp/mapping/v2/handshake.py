@@ -16,7 +16,7 @@ from codex_acp.mapping.options import Option, option_json
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from codex_acp.jsonrpc.message import JsonValue
+    from codex_acp.jsonrpc import JsonValue
     from codex_acp.mapping.agent import LoginWays
     from codex_acp.mapping.events import Command
 

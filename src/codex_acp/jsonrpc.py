@@ -1,8 +1,9 @@
-"""JSON-RPC 2.0 messages as values, decoded from lines of bytes and encoded as lines.
+"""JSON-RPC 2.0 without IO: messages, the lines that carry them, and the ids of open requests.
 
 Owns which messages are valid, and the error that answers a malformed one. Params and results are
 passed as `EncodedJson`, which is not parsed again. With ``version``, an encoded message has the
-member ``jsonrpc``. Must not know any method, where lines come from, or who reads the messages.
+member ``jsonrpc``. `LineFramer` cuts bytes into lines; `OutgoingCalls` keeps the open requests of
+this side. Must not know any method, where lines come from, or who reads the messages.
 
 Source: JSON-RPC 2.0, sections 4 and 5. Codex leaves out the ``jsonrpc`` member, so it is
 optional here. Batches (arrays) are refused: neither ACP nor the app-server uses them.
@@ -14,13 +15,13 @@ import json
 import re
 from functools import lru_cache
 from math import isinf
-from typing import TYPE_CHECKING, Final, NewType, TypeAlias, TypeGuard
+from typing import TYPE_CHECKING, Final, Generic, Literal, NewType, TypeAlias, TypeGuard, TypeVar
 
-from codex_acp._record import record
+from codex_acp._last_ones import LastOnes
+from codex_acp._record import NamedTuple, record
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
 
 JsonValue: TypeAlias = "bool | int | float | str | list[JsonValue] | dict[str, JsonValue] | None"
 """Any decoded JSON value."""
@@ -291,3 +292,150 @@ def _one_line(value: bytes) -> bytes:
     if b"\n" in value or b"\r" in value:
         return value.replace(b"\n", b" ").replace(b"\r", b" ")
     return value
+
+
+DEFAULT_LINE_LIMIT: Final = 64 * 1024 * 1024
+"""Bytes of a line: more than any real message has (an image in base64 has a few MiB)."""
+HEAD_BYTES: Final = 256
+"""Bytes that are kept of a line above the limit: its id and kind come first in both protocols."""
+
+
+class TooLong(NamedTuple):
+    """The first bytes of a line above the limit; the others are dropped."""
+
+    limit: int
+    head: bytes
+
+
+class LineFramer:
+    """Cuts a byte stream into lines, without their ends. Lines end with LF or CRLF; blank lines are
+    skipped. A line of more than ``limit`` bytes (without the LF) becomes one `TooLong`, and the
+    next line is read as usual. At most ``limit`` bytes and one chunk are in memory."""
+
+    __slots__ = ("_line", "_skipping", "limit")
+
+    def __init__(self, limit: int = DEFAULT_LINE_LIMIT) -> None:
+        self.limit: int = limit
+        """Bytes of a line at most."""
+        self._line = bytearray()
+        """The incomplete line."""
+        self._skipping = False
+        """Whether to drop the rest of a line above the limit."""
+
+    def feed(self, data: bytes) -> list[bytes | TooLong]:
+        """Add a chunk; return the lines that it completes, in order."""
+        if self._skipping:
+            end = data.find(b"\n")
+            if end < 0:
+                return []
+            self._skipping = False
+            data = data[end + 1 :]
+        *parts, rest = data.split(b"\n")
+        if parts and self._line:
+            parts[0] = self._end_line(parts[0])
+        lines = self._lines_of(parts)
+        self._line += rest
+        if len(self._line) > self.limit:
+            lines.append(self._too_long(self._end_line()))
+            self._skipping = True
+        return lines
+
+    def finish(self) -> bytes | TooLong | None:
+        """End the stream; return the last line if it has no line break, else None."""
+        self._skipping = False
+        lines = self._lines_of([self._end_line()])
+        return lines[0] if lines else None
+
+    def _end_line(self, end: bytes = b"") -> bytes:
+        """Return the incomplete line with ``end`` behind it, and begin another."""
+        line, self._line = self._line, bytearray()
+        return b"".join((line, end))
+
+    def _too_long(self, line: bytes) -> TooLong:
+        return TooLong(self.limit, line[: min(self.limit, HEAD_BYTES)])
+
+    def _lines_of(self, parts: list[bytes]) -> list[bytes | TooLong]:
+        """Return the lines that are not blank, without the CR at their end."""
+        lines: list[bytes | TooLong] = []
+        for part in parts:
+            if len(part) > self.limit:
+                lines.append(self._too_long(part))
+            elif part and not part.isspace():
+                lines.append(part[:-1] if part.endswith(b"\r") else part)
+        return lines
+
+
+_JSON_STRING: Final = rb'"(?:[^"\\]|\\.)*"'
+_HEAD: Final = re.compile(  # up to the member after the id, which tells the kind of the message
+    rb'\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?'
+    rb'"id"\s*:\s*(?P<id>-?\d+|' + _JSON_STRING + rb')\s*,\s*"(?P<kind>method|result|error)"\s*:'
+)
+
+
+class MessageHead(NamedTuple):
+    """Kind and id of a message."""
+
+    kind: Literal["request", "answer"]
+    id: RequestId
+
+
+def read_head(head: bytes) -> MessageHead | None:
+    """Find kind and id in the first bytes of a line; return None if they are not there."""
+    found = _HEAD.match(head)
+    if found is None:
+        return None
+    try:
+        request_id: RequestId = json.loads(found["id"])
+    except ValueError:  # a broken escape, or not UTF-8
+        return None
+    return MessageHead("request" if found["kind"] == b"method" else "answer", request_id)
+
+
+_ABANDONED_REMEMBERED: Final = 4096
+"""Abandoned ids that are kept for their late answers; the oldest are forgotten first."""
+
+W = TypeVar("W")
+
+
+class OutgoingCalls(Generic[W]):
+    """Requests that were sent and not answered, each with a waiter, ``W``, which is not None. Ids
+    count from 0."""
+
+    def __init__(self) -> None:
+        self.next_id: int = 0
+        self._waiters: dict[int, W] = {}
+        self._abandoned: LastOnes[int, W | None] = LastOnes(_ABANDONED_REMEMBERED)
+        """Abandoned id → its waiter, if the waiter gets a late answer; else None."""
+
+    def open(self, waiter: W) -> int:
+        """Allocate the id of a new request."""
+        request_id = self.next_id
+        self.next_id += 1
+        self._waiters[request_id] = waiter
+        return request_id
+
+    def settle(self, request_id: RequestId) -> W | None:
+        """Return the waiter of an answered request and forget it; None if the request was abandoned
+        and its late answer is to be dropped. Raises KeyError if no request has this id, or the peer
+        has answered it before."""
+        if type(request_id) is not int:
+            raise KeyError(request_id)
+        if request_id in self._waiters:
+            return self._waiters.pop(request_id)
+        return self._abandoned.pop(request_id)
+
+    def abandon(self, request_id: int, *, keep: bool = False) -> bool:
+        """Give a request up; return whether it was open. With ``keep``, its waiter still gets a
+        late answer."""
+        if request_id not in self._waiters:
+            return False
+        waiter = self._waiters.pop(request_id)
+        self._abandoned[request_id] = waiter if keep else None
+        return True
+
+    def close(self) -> list[W]:
+        """Forget all waiters and return them, oldest first."""
+        waiters = list(self._waiters.values())
+        self._waiters.clear()
+        self._abandoned.clear()
+        return waiters
