@@ -102,7 +102,8 @@ class ErrorReply(PeerError):
     """
 
     def __init__(self, method: str, code: int, message: str, data: object = None) -> None:
-        super().__init__(f"{method} failed: {message} ({code})")
+        begin = f"{method} failed: "  # an agent of this package begins its message so, too
+        super().__init__(f"{begin}{message.removeprefix(begin)} ({code})")
         self.method = method
         self.code = code
         self.message = message

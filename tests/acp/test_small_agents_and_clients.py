@@ -376,7 +376,7 @@ async def test_a_failing_answer_is_told_alike_in_both_versions(returned: Any, sa
         return returned or {"": ""}[turn.text]
 
     async with World(answer) as world:
-        with pytest.raises(ErrorReply, match=f"session/prompt failed: {said}"):
+        with pytest.raises(ErrorReply, match=f"^session/prompt failed: {said}"):
             await world.prompt()
 
 

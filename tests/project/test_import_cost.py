@@ -116,12 +116,16 @@ def write(fd, data):
     return real_write(fd, data)
 os.write = write
 start = threading.Thread.start
-threading.Thread.start = lambda thread: thread.name == "load ahead" or start(thread)
+def start_idle(thread):
+    if thread.name == "load ahead":
+        thread.run = lambda: None
+    start(thread)
+threading.Thread.start = start_idle
 sys.argv[0] = "codex-acp-sdk"
 runpy.run_module("codex_acp", run_name="__main__")
 """
 """Tells what is loaded when an answer or the first turn is written: the thread that
-loads ahead and the steps after an answer do not start."""
+loads ahead does nothing, and the steps after an answer do not start."""
 
 
 def test_the_first_answers_and_the_first_turn_wait_for_no_model(tmp_path: Path) -> None:
@@ -147,11 +151,18 @@ def test_the_first_answers_and_the_first_turn_wait_for_no_model(tmp_path: Path) 
                 answer = json.loads(agent.stdout.readline())
             session_id = answer["result"]["sessionId"]
             prompt = {"sessionId": session_id, "prompt": [{"type": "text", "text": "go"}]}
-            _, stderr = agent.communicate(_request("session/prompt", prompt), timeout=30)
+            agent.stdin.write(_request("session/prompt", prompt))
+            agent.stdin.flush()
+            assert agent.stderr is not None
+            told = []
+            for line in agent.stderr:  # the client stays until Codex is asked for the turn
+                told += [line.split()[1:]] if line.startswith("LOADED ") else []
+                if len(told) == 3:
+                    break
+            agent.communicate(timeout=30)
         finally:
             killer.cancel()
-    told = [line.split()[1:] for line in stderr.splitlines() if line.startswith("LOADED ")][:3]
-    assert len(told) == 3, stderr
+    assert len(told) == 3, told
     assert "codex_acp.adapter.prompts.early_turn" in told[2]
     for modules in told:
         assert "codex_acp.codex.connection.app_server_connection" in modules

@@ -518,7 +518,7 @@ class NetworkSession:
         count = self._journal.dropped
         if not count:
             return ()
-        title = f"{count} earlier updates were too much to be kept while nobody listened."
+        title = f"{count} earlier updates were too much to be kept."
         return (events.Notice("warning", title),)
 
     @property
