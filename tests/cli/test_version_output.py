@@ -75,9 +75,8 @@ def test_a_codex_that_is_named_has_to_be_there(
     missing = str(tmp_path / "none")
     monkeypatch.setenv("CODEX_PATH", missing)
     assert main(["--version", *(["--codex", missing] if by == "--codex" else [])]) == 1
-    said = capsys.readouterr().out
-    assert by in said
-    assert f" names {missing!r}, which does not exist" in said
+    label = "codex (--codex)" if by == "--codex" else by
+    assert f"{label} names {missing!r}, which does not exist" in capsys.readouterr().out
 
 
 def test_what_is_no_codex_is_called_so(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from base64 import b64decode
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -193,7 +194,21 @@ async def test_a_running_command_is_shown_as_its_new_client_can_show_it(
         assert (in_terminal["v2"] in shown) == (second == V2)
         assert (in_terminal["v1"] in shown) == (second == TERMINALS)
         assert ('"type": "terminal"' in shown) == (second != PLAIN)
+        assert _printed(other)
 
 
 def _json(client: JsonClient) -> str:
     return json.dumps([each["update"] for each in client.updates])
+
+
+def _printed(client: JsonClient) -> bool:
+    """Whether the command's output was shown: in a terminal, in Markdown, or in base64. Codex may
+    not stream the first line: all output then follows a note, and is another base64."""
+    updates = [each["update"] for each in client.updates]
+    data = [
+        u.get("data") or u.get("output", {}).get("data", "") for u in updates if "terminalId" in u
+    ]
+    in_v2 = b"".join(map(b64decode, data))
+    return b"hello\n" in in_v2 or any(
+        each in _json(client) for each in ('"hello\\n', "\\nhello\\n")
+    )
