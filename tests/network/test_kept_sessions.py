@@ -10,6 +10,8 @@ import anyio
 import pytest
 
 from codex_acp.adapter.agent import CodexAgent
+from codex_acp.adapter.network import listen
+from codex_acp.adapter.network.connection import Hub
 from codex_acp.adapter.network.limits import Limits
 from codex_acp.transcript import (
     ApprovalDecided,
@@ -217,6 +219,22 @@ async def test_a_question_that_nobody_comes_back_for_is_answered_no(tmp_path: Pa
             ended = await client.outcome(await client.prompt(session, "hello"))
             assert ended["result"]["stopReason"] == "end_turn"
             assert client.asked == []
+
+
+async def test_a_step_that_was_to_follow_an_answer_does_not_run_after_the_server(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hubs: list[Hub] = []
+
+    class Noted(Hub):
+        def __init__(self, *args: Any, **options: Any) -> None:
+            super().__init__(*args, **options)
+            hubs.append(self)
+
+    monkeypatch.setattr(listen, "Hub", Noted)
+    async with served(tmp_path, tokens=several_tokens()):
+        pass
+    hubs[0].registry.spawn(anyio.sleep_forever)  # as a timer does that the loop still has
 
 
 @pytest.mark.attack("network")

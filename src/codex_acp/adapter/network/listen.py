@@ -19,6 +19,7 @@ from codex_acp.adapter.network.limits import Limits
 from codex_acp.adapter.network.registry import Owners
 from codex_acp.adapter.serve import VERSIONS, prepare_loop, start_garbage_collection
 from codex_acp.adapter.server.app_server import AppServer
+from codex_acp.adapter.tasks import SideTasks
 from codex_acp.errors import LaunchError, MisuseError, TransportError
 from codex_acp.transport.process_tree import adopt_orphans
 from codex_acp.transport.remote_address import is_loopback
@@ -189,38 +190,38 @@ async def listen(
     owners = Owners(options.tokens, options.owners)
     listener = _listening_socket(options.address)
     try:
-        async with anyio.create_task_group() as tasks:
-            hub = Hub(  # has all connections, their Codex and their sessions
-                new_app_server,
-                spawn=tasks.start_soon,
-                tokens=options.tokens,
-                owners=owners,
-                limits=options.limits,
-                transcript=transcript,
-                shared=options.shared,
-                versions=options.versions,
-                when_loaded=start_garbage_collection,  # when an agent has loaded its models
-            )
-            access = AccessControl(
-                options.address.path,
-                options.tokens,
-                options.limits,
-                origins=options.origins,
-                hosts=options.hosts,
-            )
-            try:
-                with_http = options.address.is_http
-                async with websockets.network_server(hub, access, listener, tls, http=with_http):
-                    port = listener.getsockname()[1]
-                    say(options.address.url_at(port))
-                    if options.shared:
-                        hub.agent()  # starts Codex before the first client comes
-                    await (ending or asyncio.Event()).wait()
-                    await hub.end_connections()
-            finally:
-                with anyio.CancelScope(shield=True):
-                    await hub.aclose()
-                tasks.cancel_scope.cancel()
+        tasks = SideTasks()
+        hub = Hub(  # has all connections, their Codex and their sessions
+            new_app_server,
+            spawn=tasks.start,
+            tokens=options.tokens,
+            owners=owners,
+            limits=options.limits,
+            transcript=transcript,
+            shared=options.shared,
+            versions=options.versions,
+            when_loaded=start_garbage_collection,  # when an agent has loaded its models
+        )
+        access = AccessControl(
+            options.address.path,
+            options.tokens,
+            options.limits,
+            origins=options.origins,
+            hosts=options.hosts,
+        )
+        try:
+            with_http = options.address.is_http
+            async with websockets.network_server(hub, access, listener, tls, http=with_http):
+                port = listener.getsockname()[1]
+                say(options.address.url_at(port))
+                if options.shared:
+                    hub.agent()  # starts Codex before the first client comes
+                await (ending or asyncio.Event()).wait()
+                await hub.end_connections()
+        finally:
+            with anyio.CancelScope(shield=True):
+                await hub.aclose()
+                await tasks.aclose()
     finally:
         listener.close()
 
