@@ -245,10 +245,10 @@ class ConfigSession(NotificationSink):
     def access_of(self, source: ConfigSession) -> Access:
         """Return the access of the ``source`` of a fork, with the fork's own directories."""
         access = source.settings.access
-        roots = set(list_at(access.sandbox, "writableRoots")).difference(source._roots)
-        roots.update(list_at(self.settings.access.sandbox, "writableRoots"))
         if "writableRoots" not in access.sandbox:
             return access
+        roots = set(list_at(access.sandbox, "writableRoots")).difference(source._roots)
+        roots.update(list_at(self.settings.access.sandbox, "writableRoots"))
         return access._replace(sandbox=access.sandbox | {"writableRoots": sorted(roots)})
 
     # Changes.

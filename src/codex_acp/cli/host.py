@@ -38,7 +38,7 @@ from codex_acp.runtime import (
     reject_all,
 )
 from codex_acp.transport.process_tree import adopt_orphans
-from codex_acp.transport.shielding import finish, run_loop
+from codex_acp.transport.shielding import awaited, finish, run_loop
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -209,7 +209,7 @@ class Host:
             call_id = permission.tool_call.tool_call_id
             answer: Any = policy(permission)
             try:
-                option = await answer if asyncio.iscoroutine(answer) else answer
+                option = await awaited(answer)
             except asyncio.CancelledError:  # the question was withdrawn
                 self._screen.note_rejected(call_id)
                 raise

@@ -129,11 +129,11 @@ def rows_of(text: str, stream: TextIO, *, indent: int = 0) -> list[str]:
     """
     if not stream.isatty():
         return [text]
-    rows, used = [""], 0
+    rows, used, columns = [""], 0, size_of(stream).columns
     for spaces, word in re.findall("( *)([^ ]+)", text):
         width = sum(map(columns_of, word))
         used += len(spaces) + width
-        if rows[-1] and used > size_of(stream).columns:
+        if rows[-1] and used > columns:
             rows.append(" " * indent + word)
             used = indent + width
         else:

@@ -40,6 +40,8 @@ T = TypeVar("T")
 _STATES: Final = (events.CommandsChanged, events.StateChanged, events.UsageChanged)
 """Events of which only the last of each type matters; the answer to a load has none of them."""
 
+_CALLS: Final = (events.ToolCallAnnounced, events.ToolCallChanged)
+
 TAKEN_OVER: Final = events.Notice("info", "This session is now shown on another connection.")
 
 MAX_SIZE: Final = 2 * 1024 * 1024
@@ -132,12 +134,11 @@ class Journal:
 
     def unsent(self, turn: object | None) -> list[events.SessionEvent]:
         """Return the events that no client has had, and the tool calls of ``turn``."""
-        calls = (events.ToolCallAnnounced, events.ToolCallChanged)
         return [
             entry.joined
             for entry in self._entries.values()
             if not entry.sent
-            or (turn is not None and entry.turn == turn and isinstance(entry.event, calls))
+            or (turn is not None and entry.turn == turn and isinstance(entry.event, _CALLS))
         ]
 
     def mark_sent(self, turn: object | None) -> None:
@@ -174,8 +175,7 @@ def _call_of(event: events.SessionEvent) -> str:
     """Return the id of the tool call that an event announces or changes, else an empty text."""
     if isinstance(event, events.TerminalOutput):
         return event.terminal_id
-    calls = (events.ToolCallAnnounced, events.ToolCallChanged)
-    return event.id if isinstance(event, calls) else ""
+    return event.id if isinstance(event, _CALLS) else ""
 
 
 class NetworkSession:
