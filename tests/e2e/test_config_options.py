@@ -205,6 +205,22 @@ def test_choices_survive_a_load_in_another_process() -> None:
         assert setting.home.config_file.read_bytes() == before
 
 
+def test_a_fork_of_a_closed_session_has_its_model_and_effort() -> None:
+    with Setting([Text("One.")], [Text("Two.")]) as setting:
+        with setting.adapter() as client:
+            client.open(setting)
+            client.set("model", "gpt-5.6-luna")
+            client.set("reasoning_effort", "max")
+            client.prompt()
+            session = client.session
+        with setting.adapter() as client:
+            client.open(setting, "session/fork", sessionId=session)
+            assert client.current("model") == "gpt-5.6-luna"
+            assert client.current("reasoning_effort") == "max"
+            client.prompt()
+            assert asked_of(setting) == ("gpt-5.6-luna", "max")
+
+
 def test_a_loaded_session_without_choices_is_as_configured() -> None:
     with Setting([Text("One.")]) as setting:
         with setting.adapter() as client:

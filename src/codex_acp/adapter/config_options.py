@@ -17,10 +17,10 @@ from codex_acp._last_ones import LastOnes
 from codex_acp._record import NamedTuple
 from codex_acp.adapter.config_choices import Catalogues, Directory
 from codex_acp.adapter.session_defaults import MODE_VARIABLE
-from codex_acp.adapter.sessions.opening_errors import refused_call
+from codex_acp.adapter.sessions.opening_errors import refused_call, stored_thread
 from codex_acp.codex.connection.notification_router import NotificationSink
 from codex_acp.codex.threads.trust import trust_edit
-from codex_acp.errors import CodexAcpError, ErrorReply, RpcError, TransportError
+from codex_acp.errors import CodexAcpError, ErrorReply, NotAnswered, RpcError, TransportError
 from codex_acp.jsonrpc import (
     AGENT_LOST,
     INTERNAL_ERROR,
@@ -391,10 +391,10 @@ class Config:
         """Return the settings of a session that is opened; `answer` shows them to the client.
 
         ``result`` is Codex's answer to ``thread/start``, ``thread/resume`` or ``thread/fork``;
-        ``directory`` comes from `ask_lists`. A fork takes over the settings of its ``source``, if
-        that session is open. ``restore`` has the configured access, left out of ``thread/start``
-        because Codex would trust the directory. ``first_mode`` is a mode to set now. Waits a little
-        for the lists; a list that arrives later follows as an update."""
+        ``directory`` comes from `ask_lists`. A fork takes over the settings of its ``source``, of
+        which Codex stores model and effort. ``restore`` has the configured access, left out of
+        ``thread/start`` because Codex would trust the directory. ``first_mode`` is a mode to set
+        now. Waits a little for the lists; a list that arrives later follows as an update."""
         earlier = self._sessions.get(session_id)
         self.forget(session_id)  # a session that is opened again keeps its choices
         kept_choices = self._kept_choices.pop(session_id, None)
@@ -407,7 +407,7 @@ class Config:
         try:
             if restore is not None:
                 await session.restore(restore)
-            await self._restore_choices(session, kept_choices, source)
+            await self._restore_choices(session, kept_choices, source, result)
             if first_mode is not None:
                 session.first_mode_notices = await self._set_first_mode(session, first_mode)
             seconds = NEW_WAIT_SECONDS if how == "new" else WAIT_SECONDS
@@ -487,22 +487,30 @@ class Config:
         return self._catalogues
 
     async def _restore_choices(
-        self, session: ConfigSession, kept: _Choices | None, source: str | None
+        self, session: ConfigSession, kept: _Choices | None, source: str | None, result: JsonValue
     ) -> None:
-        """Restore what Codex does not: settings of the session ``source``, or ``kept`` choices."""
-        forked = None if source is None else self._sessions.get(source)
-        if forked is not None:
-            access = session.access_of(forked)
-            wanted, chosen = forked.settings._replace(access=access), forked.chosen
-        elif kept is not None:
-            wanted, chosen = session.settings._replace(tier=kept.tier), kept.chosen
-        else:
-            return
+        """Restore what Codex does not: the settings of a fork's ``source``, or ``kept`` choices."""
+        wanted = session.settings
+        if source is not None and (forked := self._sessions.get(source)) is not None:
+            wanted = forked.settings._replace(access=session.access_of(forked))
+            kept = _Choices(wanted.tier, forked.chosen)
+        elif source is not None:  # Codex forks a thread with the configured model and effort
+            kept = self._kept_choices.get(source)
+            with suppress(TransportError, NotAnswered):
+                stored = await stored_thread(session.codex, source)
+                if text_at(stored, "modelProvider") == text_at(result, "modelProvider"):
+                    model, effort = text_at(stored, "model"), text_at(stored, "reasoningEffort")
+                    wanted = wanted._replace(
+                        model=model or wanted.model, effort=effort or wanted.effort
+                    )
+        if kept is not None:
+            wanted = wanted._replace(tier=kept.tier)
         try:
             await session.change(difference(wanted, session.settings))
         except CodexAcpError as error:
             logger.warning("session %s: settings are not as before: %s", session.id, error)
-        session.chosen = chosen
+        if kept is not None:
+            session.chosen = kept.chosen
 
     # Requests of the client.
 
