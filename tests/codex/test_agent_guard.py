@@ -112,6 +112,14 @@ def test_3_9c_what_cannot_be_read_is_refused(home: str, told: bytes) -> None:
     assert b"Traceback" not in done.stderr
 
 
+def test_a_session_taken_out_of_the_archive_reaches_the_agents_that_codex_left_there(
+    home: str,
+) -> None:
+    (Path(home) / "sessions").rename(Path(home) / "archived_sessions")
+    assert refusal(call("resume_agent", id=CHILD), home) is None
+    assert refusal(call("resume_agent", id=OF_OTHER), home) is not None
+
+
 def test_a_refusal_is_known_where_it_is_shown() -> None:
     assert f"{REFUSED} " == OWN_REFUSAL
 

@@ -64,6 +64,8 @@ GIVES_WORK = {
     "old": SCENES.add("work by old", [OLD_INPUT], [Text("Given.")]),
     "new": SCENES.add("work by new", [NEW_INPUT], [Text("Given.")]),
 }
+RESUME = ToolCall("resume_agent", {"id": CHILD}, OLD, call_id="r1")
+GIVES_WORK_AGAIN = SCENES.add("work again", [RESUME], [OLD_INPUT], [Text("Given.")])
 
 ASKS = SCENES.add(
     "asks",
@@ -391,6 +393,22 @@ def test_a_session_that_is_closed_takes_its_sub_agents_with_it() -> None:
         cancel = {"method": "session/cancel", "params": {"sessionId": child}}
         bench.adapter.send(cancel)  # nobody's any more: ignored
         assert bench.ask("session/list", {})["sessions"]
+
+
+def test_a_session_taken_out_of_the_archive_gives_work_to_its_sub_agents() -> None:
+    """Codex leaves the sub-agents in the archive."""
+    with SubAgentBench(SCENES, 1, {"subagents": {}}, OLD_CONFIG) as bench:
+        bench.model.open("old")
+        bench.prompt(STARTS["old"])
+        (child,) = bench.children()
+        bench.wait(bench.session, lambda u: u.get("state", {}).get("state") == "idle")
+        bench.ask("session/archive", {"sessionId": bench.session})
+        bench.ask("session/unarchive", {"sessionId": bench.session})
+        mark = load(bench)
+        bench.model.put(CHILD, child)
+        bench.prompt(GIVES_WORK_AGAIN)
+        bench.wait(bench.session, lambda u: u.get("state", {}).get("state") == "running", mark)
+        assert "no sub-agent of this session" not in json.dumps(bench.updates(since=mark))
 
 
 def test_sub_agents_of_sub_agents_that_outlive_the_prompt_are_below_each_other() -> None:

@@ -126,10 +126,11 @@ def _parent(thread: str, home: str) -> str | None:
 def _rollout_path(thread: str, home: str) -> str | None:
     """Return the path of a thread's rollout file, in the folder of the thread's first day."""
     end = f"-{thread}.jsonl"
-    for folder, _, names in os.walk(os.path.join(home, "sessions")):  # noqa: PTH118
-        for name in names:
-            if name.endswith(end):
-                return os.path.join(folder, name)  # noqa: PTH118
+    for top in ("sessions", "archived_sessions"):  # Codex unarchives no agents of a thread
+        for folder, _, names in os.walk(os.path.join(home, top)):  # noqa: PTH118
+            for name in names:
+                if name.endswith(end):
+                    return os.path.join(folder, name)  # noqa: PTH118
     return None
 
 
