@@ -52,11 +52,6 @@ DIFFERENCES: dict[str, dict[str, dict[str, str]]] = {
         "e2e/test_commands.py": {
             "test_a_goal_that_is_given_up_leaves_the_turn_to_a_message_that_joined_it": ANOTHER_ID
         },
-        "e2e/test_config_options.py": {
-            "test_a_fork_of_a_closed_session_has_its_model_and_effort": (
-                "does not tell the model of a stored thread"
-            )
-        },
         "e2e/test_environments.py": {
             "test_3_8_no_card_of_an_edit_says_what_this_disk_has_where_it_may_be_another_one": (
                 ONE_MACHINE
@@ -68,6 +63,9 @@ DIFFERENCES: dict[str, dict[str, dict[str, str]]] = {
             )
         },
         "e2e/test_config_options.py": {
+            "test_a_fork_of_a_closed_session_has_its_model_and_effort": (
+                "does not tell the model of a stored thread"
+            ),
             "test_an_effort_that_the_next_model_lacks_falls_to_its_default_visibly": (
                 "its catalogue does not have gpt-6-sol"
             ),
