@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import os
+import resource
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import anyio
@@ -310,6 +312,25 @@ async def test_cancelling_does_not_cut_the_shutdown_short() -> None:
     task.cancel()
     with anyio.fail_after(WAIT), pytest.raises(asyncio.CancelledError):
         await task
+    assert not lives(child.pid)
+
+
+async def test_a_child_is_dead_after_closing_in_a_process_without_a_free_descriptor() -> None:
+    child, events = python("print('up', flush=True)" + STUBBORN)
+    await events.until_data(b"up")
+    taken = [os.dup(0)]
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    highest = max(int(each.name) for each in Path("/dev/fd").iterdir())
+    resource.setrlimit(resource.RLIMIT_NOFILE, (highest + 1, hard))
+    try:
+        with suppress(OSError):
+            while True:
+                taken.append(os.dup(0))
+        await closed_in_time(child)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        for fd in taken:
+            os.close(fd)
     assert not lives(child.pid)
 
 

@@ -145,7 +145,7 @@ class Looks:
     """A tree whose looks find what they are told to; ``signals`` are those it was sent."""
 
     def __init__(self, *living: int, unsure: int = 0) -> None:
-        self.saw_starting_process = False
+        self.may_miss_some = False
         self.signals: list[int] = []
         self.looks = 0
         self._living = living
@@ -153,7 +153,7 @@ class Looks:
 
     def refresh(self) -> None:
         self.looks += 1
-        self.saw_starting_process = self.looks <= self._unsure
+        self.may_miss_some = self.looks <= self._unsure
 
     def living(self) -> list[int]:
         at = self.looks - 1

@@ -225,8 +225,9 @@ class ProcessTree:
         """Start time of the root, in clock ticks since boot; 0 if unknown."""
         self._root_collected = False
         self._known: dict[int, ProcessInfo] = {}
-        self.saw_starting_process: bool = False
-        """Whether the last `refresh` found a starting process, whose mark cannot be read yet."""
+        self.may_miss_some: bool = False
+        """Whether the last `refresh` could not read the table of processes, or found a process that
+        was just starting, whose mark cannot be read yet."""
         add_root(root)
 
     def root_collected(self) -> None:
@@ -236,7 +237,11 @@ class ProcessTree:
 
     def refresh(self) -> None:
         """Read the table of processes, and note the descendants of the root."""
-        table = read_processes()
+        try:
+            table = read_processes()
+        except OSError:  # this process has no free descriptor: closing the child's stdin frees one
+            self.may_miss_some = True
+            return
         members = {
             pid
             for pid, info in self._known.items()
@@ -251,13 +256,13 @@ class ProcessTree:
         for info in table.values():
             children.setdefault(info.parent, []).append(info.pid)
         _add_descendants(members, children)
-        self.saw_starting_process, orphans = False, list[int]()
+        self.may_miss_some, orphans = False, list[int]()
         for info in table.values():
             if info.pid in members or info.dead or info.ticks < self._start_ticks:
                 continue  # a known or ended process, or one older than the root
             marked = False if self._mark is None else has_mark(info.pid, self._mark)
             if marked is None and info.parent != _KTHREADD:
-                self.saw_starting_process = True
+                self.may_miss_some = True
             if marked or self._is_for_last_tree(info):
                 orphans.append(info.pid)
         if orphans:

@@ -103,6 +103,6 @@ def nothing_lives(tree: ProcessTree) -> bool:
     the first read, only the second finds its orphans."""
     for _ in range(2):
         tree.refresh()
-        if tree.saw_starting_process or tree.living():
+        if tree.may_miss_some or tree.living():
             return False
     return True
