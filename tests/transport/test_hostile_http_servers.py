@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gzip
+import tracemalloc
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from unittest.mock import Mock
@@ -14,6 +15,7 @@ import pytest
 from codex_acp.errors import ConnectionClosed, MisuseError
 from codex_acp.transport import http_link, http_requests
 from codex_acp.transport.remote_agent import remote_agent_link
+from codex_acp.transport.streamable_http import HttpRoutes
 from tests.transport.http_joined import WAIT, joined
 from tests.transport.http_peer import CONNECTION, HttpPeer, Request, answer, head
 from tests.transport.link_receiver import LinkReceiver
@@ -184,6 +186,10 @@ async def no_connection(request: Request) -> None:
     await request.write(answer(200, b'{"id":1,"result":{}}'))
 
 
+async def odd_connection(request: Request) -> None:
+    await request.write(answer(200, b'{"id":1,"result":{}}', Acp_Connection_Id="é"))
+
+
 @pytest.mark.parametrize(
     ("reply", "said"),
     [
@@ -195,6 +201,7 @@ async def no_connection(request: Request) -> None:
         (no_body, "did not take a message within"),
         (no_answer, "is no ACP agent: it answered 200 {}"),
         (no_connection, "it gave no Acp-Connection-Id"),
+        (odd_connection, "it gave no Acp-Connection-Id that can be used"),
         (garbage, "broke HTTP"),
     ],
     ids=lambda value: getattr(value, "__name__", ""),
@@ -229,12 +236,25 @@ async def test_answers_that_nobody_waits_for_open_no_streams() -> None:
         answers = [{"id": n, "result": {"sessionId": f"s{n}"}} for n in range(100, 200)]
         await stream.send(*answers, {"id": "1", "result": {"sessionId": "text"}})
         await both.receiver.until(lambda: len(both.received) == 102)
-        await both.settle(both.ask("session/new"), None, sessionId="bad\r\nX-Header: 1")
-        error = (await both.outcome(both.ask("session/prompt", "bad\r\nX-Header: 1")))["error"]
-        assert "fits no HTTP header" in error["message"]
+        for odd in ("bad\r\nX-Header: 1", " begins with a space", "ends with a space "):
+            await both.settle(both.ask("session/new"), None, sessionId=odd)
+            error = (await both.outcome(both.ask("session/prompt", odd)))["error"]
+            assert "fits no HTTP header" in error["message"]
         await both.session()
         assert both.peer.seen.count("GET") == 1
         assert [each for each in both.peer.seen if each.startswith("GET ")] == ["GET one"]
+
+
+def test_messages_that_nobody_answers_take_no_memory() -> None:
+    routes = HttpRoutes()
+    tracemalloc.start()
+    try:
+        for number in range(10_000):
+            routes.arrived(b'{"id":%d,"method":"x","result":1}' % number, None)
+        size, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert size < 100_000
 
 
 async def test_streams_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -51,7 +51,7 @@ MAX_STREAMS: Final = 1024
 """Most sessions of one connection that have a stream."""
 
 MAX_ID: Final = 1024
-"""Most characters of a session's id in a header."""
+"""Most characters of an id in a header."""
 
 
 class HttpLink(MessageLink):
@@ -112,16 +112,16 @@ class HttpLink(MessageLink):
         session = message.session
         if not self._connected:  # ``initialize``, which is answered at once
             answer = await self._requests.first_post(line)
-            connection_id = answer.headers.get(CONNECTION_ID)
+            connection_id = answer.headers.get(CONNECTION_ID, "")
             answered = self._routes.is_answer(answer.body, message.request_id)
             if answer.status in (401, 403) or not answered:
                 raise ConnectionClosed(self._peer.answered_text(answer.status, answer.text))
-            if connection_id is not None:
+            if _fits_header(connection_id):
                 self._headers = {CONNECTION_ID: connection_id}
                 self._connected = True
             elif answer.status == 200:
-                what = f"{self._name} is no {self._peer.kind}: it gave no {CONNECTION_ID}"
-                raise ConnectionClosed(what)
+                what = f"it gave no {CONNECTION_ID} that can be used"
+                raise ConnectionClosed(f"{self._name} is no {self._peer.kind}: {what}")
             await self._receive([answer.body], None)
             if self._connected:  # else the answer was an error: `initialize` may be sent again
                 await self._open_stream(None)
@@ -250,5 +250,6 @@ class HttpLink(MessageLink):
                     await asyncio.sleep(QUIET_SECONDS / 5)
 
 
-def _fits_header(session: str) -> bool:
-    return 0 < len(session) <= MAX_ID and session.isascii() and session.isprintable()
+def _fits_header(text: str) -> bool:
+    is_short = 0 < len(text) <= MAX_ID
+    return is_short and text.isascii() and text.isprintable() and text == text.strip()

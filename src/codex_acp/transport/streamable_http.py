@@ -140,7 +140,7 @@ class HttpRoutes:
         request_id: JsonValue = message.get("id")
         if isinstance(request_id, bool) or not isinstance(request_id, int | str):
             return Arrived()
-        if "method" in message:
+        if "method" in message and "result" not in message and "error" not in message:
             _, open_hash = self._peer_requests.get(request_id, (None, None))
             if open_hash == hash(line):
                 return Arrived(duplicate=True)
