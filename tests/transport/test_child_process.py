@@ -9,8 +9,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import anyio
@@ -315,9 +315,8 @@ async def test_cancelling_does_not_cut_the_shutdown_short() -> None:
     assert not lives(child.pid)
 
 
-async def test_a_child_is_dead_after_closing_in_a_process_without_a_free_descriptor() -> None:
-    child, events = python("print('up', flush=True)" + STUBBORN)
-    await events.until_data(b"up")
+@contextmanager
+def no_free_descriptor() -> Iterator[None]:
     taken = [os.dup(0)]
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     highest = max(int(each.name) for each in Path("/dev/fd").iterdir())
@@ -326,11 +325,18 @@ async def test_a_child_is_dead_after_closing_in_a_process_without_a_free_descrip
         with suppress(OSError):
             while True:
                 taken.append(os.dup(0))
-        await closed_in_time(child)
+        yield
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
         for fd in taken:
             os.close(fd)
+
+
+async def test_a_child_is_dead_after_closing_in_a_process_without_a_free_descriptor() -> None:
+    child, events = python("print('up', flush=True)" + STUBBORN)
+    await events.until_data(b"up")
+    with no_free_descriptor():
+        await closed_in_time(child)
     assert not lives(child.pid)
 
 
