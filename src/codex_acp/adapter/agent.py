@@ -95,8 +95,9 @@ class CodexAgent:
         self.sessions: Sessions = Sessions(spawn, self.client, transcript)
         self.config: Config = Config(spawn, self.sessions)
         self.sessions.on_sub_agent = self.config.sub_agent_found
-        self.opener: SessionOpener = SessionOpener(app_server, self.sessions, self.config)
-        self.opener.peers = lambda: self._hand_over.peers
+        self.opener: SessionOpener = SessionOpener(
+            app_server, self.sessions, self.config, lambda: self._hand_over.peers
+        )
         self._client_left = False
         self._client_name = "another window"  # in messages of other processes
         self._services: SessionServices | None = None

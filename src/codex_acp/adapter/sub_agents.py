@@ -3,9 +3,8 @@
 A client with the feature ``subagents`` gets a session for each sub-agent (`ShownSubAgent`). Other
 clients get lines in the tool call that started the sub-agent (`NotedSubAgent`), but only while a
 prompt runs, as ACP v1 wants. The session at the top asks the person the sub-agents' questions
-(contract 3.9). Owns the sinks. `codex.approvals.running_items` decides
-which questions and interrupts concern a sub-agent, by Codex's reports of which thread started
-which.
+(contract 3.9). Owns the sinks. `codex.approvals.running_items` decides which questions and
+interrupts concern a sub-agent, by Codex's reports of which thread started which.
 """
 
 from __future__ import annotations
@@ -210,8 +209,6 @@ class SubAgents:
 
     def _follow(self, agent: SubAgent, *, announce: bool) -> None:
         """Follow a sub-agent's thread; ``announce``: the client does not know the sub-agent yet."""
-        from codex_acp.adapter.sub_agents import NotedSubAgent, ShownSubAgent
-
         above = self._state
         state = SessionState(
             above.features,
@@ -248,9 +245,6 @@ class SubAgents:
     def _outlet(self, agent: SubAgent) -> NotesOutlet:
         """Return the outlet of a sub-agent's lines: the session's tool call that started the
         sub-agent or, for a sub-agent of a sub-agent, the topmost sub-agent above."""
-        from codex_acp.adapter.sub_agents import NotesOutlet
-        from codex_acp.mapping.sub_agents import SubAgentNotes
-
         while agent.parent_id in self._state.sub_agents:
             agent = self._state.sub_agents[agent.parent_id]
         if agent.call_id not in self._outlets:

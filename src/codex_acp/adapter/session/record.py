@@ -152,10 +152,8 @@ def _fits(value: object, hint: Any) -> bool:
         return value in inner
     if origin in (Union, UnionType):
         return any(_fits(value, each) for each in inner)
-    if origin is frozenset:
-        return isinstance(value, frozenset) and all(_fits(each, inner[0]) for each in value)
-    if origin is tuple:
-        return isinstance(value, tuple) and all(_fits(each, inner[0]) for each in value)
+    if origin in (frozenset, tuple):
+        return isinstance(value, origin) and all(_fits(each, inner[0]) for each in value)
     if origin is dict:
         return isinstance(value, dict)
     return type(value) is (NoneType if hint is None else hint)

@@ -20,7 +20,7 @@ from codex_acp._record import NamedTuple
 from codex_acp.adapter.login_check import LoginCheck
 from codex_acp.adapter.sessions import opening_errors
 from codex_acp.adapter.sessions.model_route import ModelRoute, configuration
-from codex_acp.adapter.tasks import SessionScopes
+from codex_acp.adapter.tasks import SessionScopes, alone
 from codex_acp.codex._generated.methods import MODELS as CODEX_MODELS
 from codex_acp.codex.connection.shared_calls import (
     is_no_directory,
@@ -48,7 +48,7 @@ from codex_acp.jsonrpc import (
     RESOURCE_NOT_FOUND,
     JsonValue,
 )
-from codex_acp.mapping.session_setup import canonical_id
+from codex_acp.mapping.session_setup import canonical_id, with_configured_instructions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -105,9 +105,16 @@ class OpeningResult(NamedTuple):
 
 
 class SessionOpener:
-    """Opens sessions on the newest connection to Codex, and after its loss on the next one."""
+    """Opens sessions on the newest connection to Codex, and after its loss on the next one.
+    ``peers`` returns the `ThreadPeers` that asks other processes for sessions."""
 
-    def __init__(self, app_server: AppServer, sessions: Sessions, config: Config) -> None:
+    def __init__(
+        self,
+        app_server: AppServer,
+        sessions: Sessions,
+        config: Config,
+        peers: Callable[[], ThreadPeers],
+    ) -> None:
         self._app_server = app_server
         self.codex = app_server.connection
         """Returns the newest connection to Codex, or starts a Codex. Raises RpcError -32603."""
@@ -117,8 +124,7 @@ class SessionOpener:
         """Checks whether a login is needed first."""
         self.route: ModelRoute = ModelRoute()
         """The route of model calls: Codex's configuration, or the client's gateway."""
-        self.peers: Callable[[], ThreadPeers]
-        """Returns the part that asks other processes for a session; set by `CodexAgent`."""
+        self._peers = peers
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self.openings: SessionScopes = SessionScopes()
         """The openings of stored sessions, also of those that wait for the lock."""
@@ -148,8 +154,6 @@ class SessionOpener:
             params = without_false_worktree(setup.params, setup.cwd, config_read)
             setup = setup._replace(params=params)
         if "developerInstructions" in setup.params:  # the configured instructions come first
-            from codex_acp.mapping.session_setup import with_configured_instructions
-
             setup = setup._replace(params=with_configured_instructions(setup.params, config_read))
         return codex, setup, config_read
 
@@ -233,8 +237,6 @@ class SessionOpener:
     async def _reopen(
         self, session_id: str, setup: Setup, how: Literal["load", "resume"]
     ) -> OpeningResult:
-        from codex_acp.adapter.tasks import alone
-
         async with alone(self.lock(session_id), session_id):
             codex, setup, config_read = await self._prepare(setup)
             self._check_no_prompt(session_id)
@@ -449,7 +451,7 @@ class SessionOpener:
             if not is_open_elsewhere(error):
                 raise
             owner = getattr(setup.client, "owner", None)  # a `NetworkSession` has one
-            return await self.peers().take(
+            return await self._peers().take(
                 codex, session_id, resume, error, owner=owner, cancels=setup.cancels
             )
 

@@ -35,16 +35,15 @@ class SessionTranscript:
         agreed: bool | None, by: ApprovalSettler,
     ) -> None:  # fmt: skip
         """Record the decision about a question of the adapter; None: the question was withdrawn."""
-        if self._transcript.active:
-            outcome: ApprovalOutcome = (
-                "cancelled" if agreed is None else "accepted" if agreed else "rejected"
+        outcome: ApprovalOutcome = (
+            "cancelled" if agreed is None else "accepted" if agreed else "rejected"
+        )
+        self._transcript.record(
+            events.AgreementDecided(
+                ref=self._ref(session_id), about=about, subject=tuple(subject),
+                outcome=outcome, by=by,
             )
-            self._transcript.record(
-                events.AgreementDecided(
-                    ref=self._ref(session_id), about=about, subject=tuple(subject),
-                    outcome=outcome, by=by,
-                )
-            )  # fmt: skip
+        )  # fmt: skip
 
     async def prompt(self, session_id: str, running: Awaitable[PromptResult]) -> PromptResult:
         """Record the start of a prompt; await its result, and record its end."""
