@@ -11,6 +11,7 @@ from codex_acp.adapter.sessions import methods
 from codex_acp.mapping.sub_agents import MAX_SHOWN
 from codex_acp.testing import Entry, Expect, Notify, RawLine, turn_completed, turn_started
 from tests.adapter.memory_bench import THREAD, MemoryBench
+from tests.support.config_samples import PROFILES
 
 pytestmark = pytest.mark.attack("client")
 
@@ -63,6 +64,24 @@ async def test_a_closing_that_is_given_up_leaves_a_session_that_works() -> None:
         assert await bench.end_of("p1") == "cancelled"
         bench.server.play(Expect("turn/start"), *turn_started(), *turn_completed())
         assert await bench.prompt("p2") == "end_turn"
+
+
+async def test_a_mode_that_codex_takes_once_its_session_is_closed_is_answered(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    changing = "thread/settings/update"
+    profiles = Expect("permissionProfile/list", PROFILES)
+    async with MemoryBench(profiles, Expect(changing, silent=True)) as bench:
+        mode = {"sessionId": THREAD, "modeId": "full-access"}
+        closing = {"id": "end", "method": "session/close", "params": {"sessionId": THREAD}}
+        bench.client.send({"id": "m", "method": "session/set_mode", "params": mode})
+        await bench.asked_codex(changing)
+        bench.client.send(closing)
+        await bench.client.reply("end")
+        request = await bench.server.wait_for_message(changing)
+        bench.server.play(RawLine(json.dumps({"id": request["id"], "result": {}})))
+        assert "result" in await bench.client.reply("m")
+    assert "Traceback" not in caplog.text
 
 
 async def test_a_session_that_is_opened_behind_its_end_is_heard() -> None:

@@ -583,6 +583,8 @@ class Config:
             except CodexAcpError:
                 self._send_changes(session)  # Codex may have changed something else meanwhile
                 raise
+            if session.id not in self._sessions:  # closed meanwhile
+                return value
             if option_id == MODE:
                 if meets(session.settings, patch):
                     session.chosen = (value, session.settings.access)
