@@ -168,10 +168,9 @@ class Catalogues:
 def _repository_of(cwd: str) -> str | None:
     """Return the nearest folder with ``.git``, because Codex trusts a whole repository."""
     path = os.path.abspath(cwd)  # noqa: PTH100 - a string of the protocol, compared as such
-    while True:
-        if os.path.isdir(os.path.join(path, ".git")):  # noqa: PTH112, PTH118
-            return path
+    while not os.path.isdir(os.path.join(path, ".git")):  # noqa: PTH112, PTH118
         parent = os.path.dirname(path)  # noqa: PTH120
         if parent == path:
             return None
         path = parent
+    return path

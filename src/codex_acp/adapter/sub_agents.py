@@ -85,7 +85,7 @@ class SubAgents:
         """The outlet of each tool call that gets lines."""
         self._more_reported = False
         self._turn_over = asyncio.Event()
-        """Set, and replaced by a new event, when a turn of any sub-agent is over."""
+        """Set for a moment when a turn of any sub-agent is over."""
         for agent in list(state.sub_agents.values()):  # the history has named them
             if may_be_below(agent.thread_id):
                 self._follow(agent, announce=False)
@@ -174,7 +174,7 @@ class SubAgents:
 
     def _wake(self) -> None:
         self._turn_over.set()
-        self._turn_over = asyncio.Event()
+        self._turn_over.clear()
 
     def detach(self) -> None:
         """Stop following all sub-agents, and wake `wait_idle`."""

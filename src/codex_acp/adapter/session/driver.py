@@ -203,8 +203,8 @@ class SessionDriver:
         """Number of the last question to the person."""
         self._usage: dict[str, JsonValue] | None = None
         """Tokens of the turn that ended last."""
-        self._idle_waiters: list[asyncio.Future[None]] = []
-        """Futures of `wait_idle` calls: done once no prompt is open and no turn runs."""
+        self._idle = asyncio.Event()
+        """Set for a moment when no prompt is open and no turn runs."""
 
     # State.
 
@@ -300,9 +300,7 @@ class SessionDriver:
     async def wait_idle(self) -> None:
         """Wait until no prompt is open and no turn runs; after a cancel, the timers end both."""
         while self._pending or self.machine.run is not None:
-            changed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self._idle_waiters.append(changed)
-            await changed
+            await self._idle.wait()
 
     def _enter(self, pending: _PendingPrompt) -> _PendingPrompt:
         """Put a prompt at the end of the queue. Raises RpcError -32600 if too many wait."""
@@ -394,11 +392,9 @@ class SessionDriver:
                         logger.exception("%s was not carried out", type(effect).__name__)
         finally:
             self._handling = False
-        if self._idle_waiters and not self._pending and self.machine.run is None:
-            waiters, self._idle_waiters = self._idle_waiters, []
-            for each in waiters:
-                if not each.done():
-                    each.set_result(None)
+        if not self._pending and self.machine.run is None:
+            self._idle.set()
+            self._idle.clear()
 
     def _carry_out(self, effect: ev.Effect) -> None:
         if isinstance(effect, ev.CallEffect):

@@ -116,8 +116,8 @@ class Session:
         self.sub_agents.on_activity = self._sub_agents_changed
         self.plan_mode: PlanMode
         """Set together with `commands`."""
-        self._plan: PlanQuestion | None = None
-        """The last question about a plan."""
+        self._plan: PlanQuestion
+        """The last question about a plan; set by `show_plan_question`."""
         self.after_read: Callable[[], None] = self.driver.note_activity
         """Called by `ShownThread` after each read from Codex with notifications of the thread."""
 
@@ -292,19 +292,16 @@ class Session:
         self.send_events([self._plan.announced])
 
     async def ask_about_plan(self) -> bool:
-        assert self._plan is not None, "the question was shown"
         return await self._plan.approved()
 
     def end_plan_question(self, approved: bool | None) -> None:
         """Record how the question about the plan ended; None: withdraw the question."""
-        assert self._plan is not None, "the question was shown"
         self._plan.settle(approved)
         if not approved:
             self.end_plan(approved)
 
     def end_plan(self, begun: bool | None) -> None:
         """End the tool call of the plan."""
-        assert self._plan is not None, "the question was shown"
         self.send_events([question_ended(self._plan.announced.id, begun)])
 
     async def plan_work(self) -> TurnWork:
@@ -367,14 +364,11 @@ class Session:
 
     def show_settled(self, tool_call_id: str, *, accepted: bool) -> None:
         cancelled = self.driver.machine.cancelled
-
-        def show() -> None:
-            call = approval_settled(
-                self._state, tool_call_id, accepted=accepted, cancelled=cancelled
+        self.thread.call_in_order(
+            lambda: self.send_events(
+                approval_settled(self._state, tool_call_id, accepted=accepted, cancelled=cancelled)
             )
-            self.send_events(call)
-
-        self.thread.call_in_order(show)
+        )
 
     def tool_call_ended(self, tool_call_id: str, *, ended_well: bool) -> None:
         self.thread.call_in_order(

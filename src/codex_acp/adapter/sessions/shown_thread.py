@@ -83,8 +83,8 @@ class OrderedSteps:
         self._reading = False
         """Whether the thread runs; also after its read was given up."""
         self._timer: asyncio.TimerHandle | None = None
-        self._waiters: list[asyncio.Future[None]] = []
-        """Futures of `wait_idle` calls."""
+        self._wait_over = asyncio.Event()
+        """Set for a moment when a step waits no longer."""
 
     @property
     def busy(self) -> bool:
@@ -138,9 +138,7 @@ class OrderedSteps:
 
     async def wait_idle(self) -> None:
         while self._waiting_step is not None:
-            waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self._waiters.append(waiter)
-            await waiter
+            await self._wait_over.wait()
 
     def run_without_files(self) -> None:
         """Run all steps that wait now, without the files."""
@@ -173,10 +171,8 @@ class OrderedSteps:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        waiters, self._waiters = self._waiters, []
-        for waiter in waiters:
-            if not waiter.done():
-                waiter.set_result(None)
+        self._wait_over.set()
+        self._wait_over.clear()
 
 
 def _run(step: Callable[[], None]) -> None:
