@@ -285,6 +285,20 @@ async def test_a_goal_is_worked_on_until_it_is_reached_and_the_prompt_lasts_as_l
         assert all(part in text for part in ("On it.", "Still.", "There.", "Reached."))
 
 
+async def test_a_goal_in_plan_mode_ends_and_says_that_codex_does_not_work_on_it() -> None:
+    reached = ToolCall("update_goal", {"status": "complete"})
+    async with AdapterBench([[reached], [Text("There.")]]) as bench:
+        session = await bench.new_session()
+        await bench.prompt(session, "/plan on")
+        assert (await bench.prompt(session, "/goal Ship it")).stop_reason == "end_turn"
+        assert "Turn plan mode off" in bench.text(session)
+        assert not bench.model.requests
+
+        await bench.prompt(session, "/plan off")
+        assert (await bench.prompt(session, "/goal resume")).stop_reason == "end_turn"
+        assert "There." in bench.text(session)
+
+
 def test_a_goal_that_is_given_up_leaves_the_turn_to_a_message_that_joined_it() -> None:
     script = [
         ModelResponse(Text("Working."), Gate("joined")),

@@ -51,6 +51,10 @@ STOP_SECONDS: Final = 5.0
 IDLE_SECONDS: Final = 5.0
 """Seconds without a turn after which Codex is asked for the state of an active goal."""
 
+IN_PLAN_MODE: Final = (
+    "Codex works towards no goal in plan mode. Turn plan mode off, then `/goal resume` begins."
+)
+
 GIT_MILLISECONDS: Final = 20_000
 """Milliseconds that one call of git may take."""
 
@@ -155,8 +159,7 @@ class BuiltInCommands:
             params = models.ThreadGoalSetParams(thread_id=thread_id, status="active", origin="user")
             if arguments != "resume":
                 params.objective = arguments
-            has_prompts = self._access.turn_has_prompts
-            return await _pursue_goal(self._codex(), thread_id, params, has_prompts)
+            return await _pursue_goal(self._access, params)
 
         without_turns = {"": show, "clear": clear, "pause": pause}
         run = without_turns.get(arguments, work)
@@ -305,20 +308,16 @@ class _GoalWatcher(NotificationSink):
         return self.lost is not None or (not self.active and self.turn_id is None)
 
 
-async def _pursue_goal(
-    codex: AppServerConnection,
-    thread_id: str,
-    goal: models.ThreadGoalSetParams,
-    turn_has_prompts: Callable[[], bool],
-) -> str:
+async def _pursue_goal(access: SessionAccess, goal: models.ThreadGoalSetParams) -> str:
     """Set the goal, for which Codex begins turns; when Codex stops working on the goal, return a
     report of its state. If the caller is cancelled, pause the goal, and interrupt its turn unless
     that answers a prompt. Raises CodexAcpError."""
-    watcher = _GoalWatcher()
+    codex, thread_id = access.codex(), access.session_id
+    watcher, is_waiting = _GoalWatcher(), False
     codex.subscribe(thread_id, watcher)
     try:
         await codex.thread_goal_set(goal)
-        while not watcher.over:
+        while not (watcher.over or is_waiting):
             watcher.changed.clear()
             idle_seconds = IDLE_SECONDS if watcher.turn_id is None else None
             with anyio.move_on_after(idle_seconds) as limit:
@@ -327,13 +326,14 @@ async def _pursue_goal(
                 state = await _goal_of(codex, thread_id)
                 if watcher.turn_id is None:  # no turn began during the call
                     watcher.active = state is not None and state.status == "active"
+                    is_waiting = watcher.active and access.in_plan_mode()
     except asyncio.CancelledError:
         params = models.ThreadGoalSetParams(thread_id=thread_id, status="paused")
         turn_id = watcher.turn_id
         with anyio.CancelScope(shield=True):
             with anyio.move_on_after(STOP_SECONDS), suppress(CodexAcpError):
                 await codex.thread_goal_set(params)
-            if turn_id is not None and not turn_has_prompts():
+            if turn_id is not None and not access.turn_has_prompts():
                 turn = models.TurnInterruptParams(thread_id=thread_id, turn_id=turn_id)
                 with anyio.move_on_after(STOP_SECONDS), suppress(CodexAcpError):
                     await codex.turn_interrupt(turn)
@@ -342,7 +342,8 @@ async def _pursue_goal(
         codex.unsubscribe(thread_id, watcher)
     if watcher.lost is not None:
         raise watcher.lost
-    return commands.goal_report(await _goal_of(codex, thread_id))
+    report = commands.goal_report(await _goal_of(codex, thread_id))
+    return f"{report}\n\n{IN_PLAN_MODE}" if is_waiting else report
 
 
 async def _goal_of(codex: AppServerConnection, thread_id: str) -> models.ThreadGoal | None:

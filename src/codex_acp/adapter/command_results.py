@@ -59,6 +59,7 @@ class SessionAccess:
     """Returns the connection that the session is on now."""
     options: Callable[[], Sequence[Option]]
     """Returns the session's config options."""
+    in_plan_mode: Callable[[], bool]
     set_plan_mode: Callable[[bool | None], Awaitable[bool]]
     """Turns plan mode on or off, or toggles it (None); returns whether it is on."""
     remarks: Callable[[], Sequence[str]]

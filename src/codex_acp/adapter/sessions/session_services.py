@@ -109,6 +109,7 @@ class SessionServices(NotificationSink):
                     opened.cwd,
                     codex=lambda: opened.codex,
                     options=partial(self._config.options, session_id),
+                    in_plan_mode=partial(self._config.in_plan_mode, session_id),
                     set_plan_mode=partial(self._config.set_plan_mode, session_id),
                     remarks=lambda: () if opened.session is None else opened.session.remarks,
                     turn_has_prompts=lambda: (
