@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import sys
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 
 from codegen.pinned import ROOT
@@ -43,10 +44,12 @@ def _imports(package: str, module: ast.Module) -> Iterator[str]:
         home = str(key.value)
         if not home.startswith("codex_acp."):
             home = f"{package}.{home}".removesuffix(".")
-        if not isinstance(names, ast.Constant):  # all classes of a generated module
-            yield f"from {home} import *"
-            continue
-        yield from (f"from {home} import {name} as {name}" for name in str(names.value).split())
+        # A table of a generated module stands for all of its classes; `*` would import more.
+        if isinstance(names, ast.Constant):
+            listed = str(names.value).split()
+        else:
+            listed = sorted(import_module(home).MODULE_OF)
+        yield from (f"from {home} import {name} as {name}" for name in listed)
 
 
 def main(arguments: list[str]) -> int:

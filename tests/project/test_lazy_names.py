@@ -11,7 +11,9 @@ import pytest
 
 from codegen import stubs
 
-PACKAGES = ("acp", "bridge", "codex", "fleet", "runtime", "testing", "transcript")
+PACKAGES = (
+    "acp", "acp.types", "acp.v2", "bridge", "codex", "fleet", "runtime", "testing", "transcript",
+)  # fmt: skip
 
 
 def seen(stub: str) -> Iterator[tuple[str, str]]:

@@ -20,7 +20,414 @@ from codex_acp.acp._generated.v2.handlers import (
 from codex_acp.acp._generated.v2.handlers import (
     UnstableClientRequestHandlers as UnstableClientRequestHandlers,
 )
-from codex_acp.acp._generated.v2.models import *
+from codex_acp.acp._generated.v2.models import AbsolutePath as AbsolutePath
+from codex_acp.acp._generated.v2.models import (
+    AcceptCreateElicitationResponse as AcceptCreateElicitationResponse,
+)
+from codex_acp.acp._generated.v2.models import AcpMcpServer as AcpMcpServer
+from codex_acp.acp._generated.v2.models import AddDiffChange as AddDiffChange
+from codex_acp.acp._generated.v2.models import AgentAuthCapabilities as AgentAuthCapabilities
+from codex_acp.acp._generated.v2.models import AgentAuthMethod as AgentAuthMethod
+from codex_acp.acp._generated.v2.models import AgentCapabilities as AgentCapabilities
+from codex_acp.acp._generated.v2.models import (
+    AgentMessageChunkSessionUpdate as AgentMessageChunkSessionUpdate,
+)
+from codex_acp.acp._generated.v2.models import (
+    AgentMessageSessionUpdate as AgentMessageSessionUpdate,
+)
+from codex_acp.acp._generated.v2.models import (
+    AgentThoughtChunkSessionUpdate as AgentThoughtChunkSessionUpdate,
+)
+from codex_acp.acp._generated.v2.models import (
+    AgentThoughtSessionUpdate as AgentThoughtSessionUpdate,
+)
+from codex_acp.acp._generated.v2.models import Annotations as Annotations
+from codex_acp.acp._generated.v2.models import ArchiveSessionRequest as ArchiveSessionRequest
+from codex_acp.acp._generated.v2.models import ArchiveSessionResponse as ArchiveSessionResponse
+from codex_acp.acp._generated.v2.models import (
+    ArrayElicitationPropertySchema as ArrayElicitationPropertySchema,
+)
+from codex_acp.acp._generated.v2.models import AudioContentBlock as AudioContentBlock
+from codex_acp.acp._generated.v2.models import AuthAccount as AuthAccount
+from codex_acp.acp._generated.v2.models import AuthMethod as AuthMethod
+from codex_acp.acp._generated.v2.models import AuthMethodId as AuthMethodId
+from codex_acp.acp._generated.v2.models import AuthState as AuthState
+from codex_acp.acp._generated.v2.models import AuthStatusCapabilities as AuthStatusCapabilities
+from codex_acp.acp._generated.v2.models import AuthStatusRequest as AuthStatusRequest
+from codex_acp.acp._generated.v2.models import AuthStatusResponse as AuthStatusResponse
+from codex_acp.acp._generated.v2.models import (
+    AuthStatusUpdateNotification as AuthStatusUpdateNotification,
+)
+from codex_acp.acp._generated.v2.models import AvailableCommand as AvailableCommand
+from codex_acp.acp._generated.v2.models import AvailableCommandInput as AvailableCommandInput
+from codex_acp.acp._generated.v2.models import (
+    AvailableCommandsUpdateSessionUpdate as AvailableCommandsUpdateSessionUpdate,
+)
+from codex_acp.acp._generated.v2.models import BackgroundWork as BackgroundWork
+from codex_acp.acp._generated.v2.models import BlobResourceContents as BlobResourceContents
+from codex_acp.acp._generated.v2.models import (
+    BooleanElicitationPropertySchema as BooleanElicitationPropertySchema,
+)
+from codex_acp.acp._generated.v2.models import (
+    BooleanSessionConfigOption as BooleanSessionConfigOption,
+)
+from codex_acp.acp._generated.v2.models import (
+    BooleanSetSessionConfigOptionRequest as BooleanSetSessionConfigOptionRequest,
+)
+from codex_acp.acp._generated.v2.models import (
+    CancelCreateElicitationResponse as CancelCreateElicitationResponse,
+)
+from codex_acp.acp._generated.v2.models import (
+    CancelledRequestPermissionOutcome as CancelledRequestPermissionOutcome,
+)
+from codex_acp.acp._generated.v2.models import (
+    CancelRequestNotification as CancelRequestNotification,
+)
+from codex_acp.acp._generated.v2.models import (
+    CancelSessionNotification as CancelSessionNotification,
+)
+from codex_acp.acp._generated.v2.models import CancelTerminalRequest as CancelTerminalRequest
+from codex_acp.acp._generated.v2.models import CancelTerminalResponse as CancelTerminalResponse
+from codex_acp.acp._generated.v2.models import CancelToolCallRequest as CancelToolCallRequest
+from codex_acp.acp._generated.v2.models import CancelToolCallResponse as CancelToolCallResponse
+from codex_acp.acp._generated.v2.models import ClientAuthCapabilities as ClientAuthCapabilities
+from codex_acp.acp._generated.v2.models import ClientCapabilities as ClientCapabilities
+from codex_acp.acp._generated.v2.models import CloseSessionRequest as CloseSessionRequest
+from codex_acp.acp._generated.v2.models import CloseSessionResponse as CloseSessionResponse
+from codex_acp.acp._generated.v2.models import CommandAvailableCommand as CommandAvailableCommand
+from codex_acp.acp._generated.v2.models import (
+    CommandRequestPermissionSubject as CommandRequestPermissionSubject,
+)
+from codex_acp.acp._generated.v2.models import CompactionId as CompactionId
+from codex_acp.acp._generated.v2.models import CompactionStatus as CompactionStatus
+from codex_acp.acp._generated.v2.models import (
+    CompactionSummaryChunkSessionUpdate as CompactionSummaryChunkSessionUpdate,
+)
+from codex_acp.acp._generated.v2.models import (
+    CompactionUpdateSessionUpdate as CompactionUpdateSessionUpdate,
+)
+from codex_acp.acp._generated.v2.models import (
+    CompleteElicitationNotification as CompleteElicitationNotification,
+)
+from codex_acp.acp._generated.v2.models import (
+    ConfigOptionUpdateSessionUpdate as ConfigOptionUpdateSessionUpdate,
+)
+from codex_acp.acp._generated.v2.models import ContentBlock as ContentBlock
+from codex_acp.acp._generated.v2.models import ContentToolCallContent as ContentToolCallContent
+from codex_acp.acp._generated.v2.models import CopyDiffChange as CopyDiffChange
+from codex_acp.acp._generated.v2.models import Cost as Cost
+from codex_acp.acp._generated.v2.models import CreateElicitationRequest as CreateElicitationRequest
+from codex_acp.acp._generated.v2.models import (
+    CreateElicitationResponse as CreateElicitationResponse,
+)
+from codex_acp.acp._generated.v2.models import (
+    DeclineCreateElicitationResponse as DeclineCreateElicitationResponse,
+)
+from codex_acp.acp._generated.v2.models import DeleteDiffChange as DeleteDiffChange
+from codex_acp.acp._generated.v2.models import DeleteSessionRequest as DeleteSessionRequest
+from codex_acp.acp._generated.v2.models import DeleteSessionResponse as DeleteSessionResponse
+from codex_acp.acp._generated.v2.models import DiffChange as DiffChange
+from codex_acp.acp._generated.v2.models import DiffFileType as DiffFileType
+from codex_acp.acp._generated.v2.models import DiffPatch as DiffPatch
+from codex_acp.acp._generated.v2.models import DiffPatchFormat as DiffPatchFormat
+from codex_acp.acp._generated.v2.models import DiffToolCallContent as DiffToolCallContent
+from codex_acp.acp._generated.v2.models import DisableProviderRequest as DisableProviderRequest
+from codex_acp.acp._generated.v2.models import DisableProviderResponse as DisableProviderResponse
+from codex_acp.acp._generated.v2.models import ElicitationCapabilities as ElicitationCapabilities
+from codex_acp.acp._generated.v2.models import ElicitationContentValue as ElicitationContentValue
+from codex_acp.acp._generated.v2.models import (
+    ElicitationFormCapabilities as ElicitationFormCapabilities,
+)
+from codex_acp.acp._generated.v2.models import ElicitationId as ElicitationId
+from codex_acp.acp._generated.v2.models import (
+    ElicitationPropertySchema as ElicitationPropertySchema,
+)
+from codex_acp.acp._generated.v2.models import ElicitationSchema as ElicitationSchema
+from codex_acp.acp._generated.v2.models import ElicitationSchemaType as ElicitationSchemaType
+from codex_acp.acp._generated.v2.models import (
+    ElicitationUrlCapabilities as ElicitationUrlCapabilities,
+)
+from codex_acp.acp._generated.v2.models import EmbeddedResourceResource as EmbeddedResourceResource
+from codex_acp.acp._generated.v2.models import EnumOption as EnumOption
+from codex_acp.acp._generated.v2.models import EnvVariable as EnvVariable
+from codex_acp.acp._generated.v2.models import Error as Error
+from codex_acp.acp._generated.v2.models import ErrorCode as ErrorCode
+from codex_acp.acp._generated.v2.models import ErrorData as ErrorData
+from codex_acp.acp._generated.v2.models import ErrorMessageMcpResponse as ErrorMessageMcpResponse
+from codex_acp.acp._generated.v2.models import FilePlanUpdateContent as FilePlanUpdateContent
+from codex_acp.acp._generated.v2.models import ForkSessionRequest as ForkSessionRequest
+from codex_acp.acp._generated.v2.models import ForkSessionResponse as ForkSessionResponse
+from codex_acp.acp._generated.v2.models import HttpHeader as HttpHeader
+from codex_acp.acp._generated.v2.models import HttpMcpServer as HttpMcpServer
+from codex_acp.acp._generated.v2.models import Icon as Icon
+from codex_acp.acp._generated.v2.models import IconTheme as IconTheme
+from codex_acp.acp._generated.v2.models import IdleStateUpdate as IdleStateUpdate
+from codex_acp.acp._generated.v2.models import (
+    IdleStateUpdateSessionUpdate as IdleStateUpdateSessionUpdate,
+)
+from codex_acp.acp._generated.v2.models import (
+    IdSetSessionConfigOptionRequest as IdSetSessionConfigOptionRequest,
+)
+from codex_acp.acp._generated.v2.models import ImageContentBlock as ImageContentBlock
+from codex_acp.acp._generated.v2.models import Implementation as Implementation
+from codex_acp.acp._generated.v2.models import InitializeRequest as InitializeRequest
+from codex_acp.acp._generated.v2.models import InitializeResponse as InitializeResponse
+from codex_acp.acp._generated.v2.models import (
+    IntegerElicitationPropertySchema as IntegerElicitationPropertySchema,
+)
+from codex_acp.acp._generated.v2.models import ItemsPlanUpdateContent as ItemsPlanUpdateContent
+from codex_acp.acp._generated.v2.models import ListProvidersRequest as ListProvidersRequest
+from codex_acp.acp._generated.v2.models import ListProvidersResponse as ListProvidersResponse
+from codex_acp.acp._generated.v2.models import ListSessionsRequest as ListSessionsRequest
+from codex_acp.acp._generated.v2.models import ListSessionsResponse as ListSessionsResponse
+from codex_acp.acp._generated.v2.models import LlmProtocol as LlmProtocol
+from codex_acp.acp._generated.v2.models import LoginAuthRequest as LoginAuthRequest
+from codex_acp.acp._generated.v2.models import LoginAuthResponse as LoginAuthResponse
+from codex_acp.acp._generated.v2.models import LogoutAuthRequest as LogoutAuthRequest
+from codex_acp.acp._generated.v2.models import LogoutAuthResponse as LogoutAuthResponse
+from codex_acp.acp._generated.v2.models import (
+    MarkdownPlanUpdateContent as MarkdownPlanUpdateContent,
+)
+from codex_acp.acp._generated.v2.models import McpAcpCapabilities as McpAcpCapabilities
+from codex_acp.acp._generated.v2.models import McpCapabilities as McpCapabilities
+from codex_acp.acp._generated.v2.models import McpError as McpError
+from codex_acp.acp._generated.v2.models import McpHttpCapabilities as McpHttpCapabilities
+from codex_acp.acp._generated.v2.models import McpRequestId as McpRequestId
+from codex_acp.acp._generated.v2.models import McpServer as McpServer
+from codex_acp.acp._generated.v2.models import McpServerAcpId as McpServerAcpId
+from codex_acp.acp._generated.v2.models import McpStdioCapabilities as McpStdioCapabilities
+from codex_acp.acp._generated.v2.models import MediaType as MediaType
+from codex_acp.acp._generated.v2.models import MessageId as MessageId
+from codex_acp.acp._generated.v2.models import MessageMcpNotification as MessageMcpNotification
+from codex_acp.acp._generated.v2.models import MessageMcpRequest as MessageMcpRequest
+from codex_acp.acp._generated.v2.models import MessageMcpResponse as MessageMcpResponse
+from codex_acp.acp._generated.v2.models import ModifyDiffChange as ModifyDiffChange
+from codex_acp.acp._generated.v2.models import MoveDiffChange as MoveDiffChange
+from codex_acp.acp._generated.v2.models import MultiSelectItems as MultiSelectItems
+from codex_acp.acp._generated.v2.models import NewSessionRequest as NewSessionRequest
+from codex_acp.acp._generated.v2.models import NewSessionResponse as NewSessionResponse
+from codex_acp.acp._generated.v2.models import NoticeSessionUpdate as NoticeSessionUpdate
+from codex_acp.acp._generated.v2.models import NoticeSeverity as NoticeSeverity
+from codex_acp.acp._generated.v2.models import (
+    NumberElicitationPropertySchema as NumberElicitationPropertySchema,
+)
+from codex_acp.acp._generated.v2.models import (
+    OtherStateUpdateSessionUpdate as OtherStateUpdateSessionUpdate,
+)
+from codex_acp.acp._generated.v2.models import PermissionOption as PermissionOption
+from codex_acp.acp._generated.v2.models import PermissionOptionId as PermissionOptionId
+from codex_acp.acp._generated.v2.models import PermissionOptionKind as PermissionOptionKind
+from codex_acp.acp._generated.v2.models import PlanEntry as PlanEntry
+from codex_acp.acp._generated.v2.models import PlanEntryPriority as PlanEntryPriority
+from codex_acp.acp._generated.v2.models import PlanEntryStatus as PlanEntryStatus
+from codex_acp.acp._generated.v2.models import PlanId as PlanId
+from codex_acp.acp._generated.v2.models import PlanRemovedSessionUpdate as PlanRemovedSessionUpdate
+from codex_acp.acp._generated.v2.models import PlanUpdateContent as PlanUpdateContent
+from codex_acp.acp._generated.v2.models import PlanUpdateSessionUpdate as PlanUpdateSessionUpdate
+from codex_acp.acp._generated.v2.models import PromptAudioCapabilities as PromptAudioCapabilities
+from codex_acp.acp._generated.v2.models import PromptCapabilities as PromptCapabilities
+from codex_acp.acp._generated.v2.models import (
+    PromptEmbeddedContextCapabilities as PromptEmbeddedContextCapabilities,
+)
+from codex_acp.acp._generated.v2.models import PromptImageCapabilities as PromptImageCapabilities
+from codex_acp.acp._generated.v2.models import PromptRequest as PromptRequest
+from codex_acp.acp._generated.v2.models import PromptResponse as PromptResponse
+from codex_acp.acp._generated.v2.models import ProtocolVersion as ProtocolVersion
+from codex_acp.acp._generated.v2.models import ProviderCurrentConfig as ProviderCurrentConfig
+from codex_acp.acp._generated.v2.models import ProviderId as ProviderId
+from codex_acp.acp._generated.v2.models import ProviderInfo as ProviderInfo
+from codex_acp.acp._generated.v2.models import ProvidersCapabilities as ProvidersCapabilities
+from codex_acp.acp._generated.v2.models import ReplayFrom as ReplayFrom
+from codex_acp.acp._generated.v2.models import (
+    RequestFormCreateElicitationRequest as RequestFormCreateElicitationRequest,
+)
+from codex_acp.acp._generated.v2.models import RequestId as RequestId
+from codex_acp.acp._generated.v2.models import RequestPermissionOutcome as RequestPermissionOutcome
+from codex_acp.acp._generated.v2.models import RequestPermissionRequest as RequestPermissionRequest
+from codex_acp.acp._generated.v2.models import (
+    RequestPermissionResponse as RequestPermissionResponse,
+)
+from codex_acp.acp._generated.v2.models import RequestPermissionSubject as RequestPermissionSubject
+from codex_acp.acp._generated.v2.models import (
+    RequestUrlCreateElicitationRequest as RequestUrlCreateElicitationRequest,
+)
+from codex_acp.acp._generated.v2.models import (
+    RequiresActionStateUpdate as RequiresActionStateUpdate,
+)
+from codex_acp.acp._generated.v2.models import (
+    RequiresActionStateUpdateSessionUpdate as RequiresActionStateUpdateSessionUpdate,
+)
+from codex_acp.acp._generated.v2.models import ResourceContentBlock as ResourceContentBlock
+from codex_acp.acp._generated.v2.models import ResourceLinkContentBlock as ResourceLinkContentBlock
+from codex_acp.acp._generated.v2.models import ResultMessageMcpResponse as ResultMessageMcpResponse
+from codex_acp.acp._generated.v2.models import ResumeSessionRequest as ResumeSessionRequest
+from codex_acp.acp._generated.v2.models import ResumeSessionResponse as ResumeSessionResponse
+from codex_acp.acp._generated.v2.models import Role as Role
+from codex_acp.acp._generated.v2.models import RunningStateUpdate as RunningStateUpdate
+from codex_acp.acp._generated.v2.models import (
+    RunningStateUpdateSessionUpdate as RunningStateUpdateSessionUpdate,
+)
+from codex_acp.acp._generated.v2.models import (
+    SelectedRequestPermissionOutcome as SelectedRequestPermissionOutcome,
+)
+from codex_acp.acp._generated.v2.models import (
+    SelectSessionConfigOption as SelectSessionConfigOption,
+)
+from codex_acp.acp._generated.v2.models import (
+    SessionAdditionalDirectoriesCapabilities as SessionAdditionalDirectoriesCapabilities,
+)
+from codex_acp.acp._generated.v2.models import (
+    SessionArchiveCapabilities as SessionArchiveCapabilities,
+)
+from codex_acp.acp._generated.v2.models import SessionArchiveFilter as SessionArchiveFilter
+from codex_acp.acp._generated.v2.models import (
+    SessionCancelCapabilities as SessionCancelCapabilities,
+)
+from codex_acp.acp._generated.v2.models import SessionCapabilities as SessionCapabilities
+from codex_acp.acp._generated.v2.models import SessionConfigGroupId as SessionConfigGroupId
+from codex_acp.acp._generated.v2.models import SessionConfigId as SessionConfigId
+from codex_acp.acp._generated.v2.models import SessionConfigOption as SessionConfigOption
+from codex_acp.acp._generated.v2.models import (
+    SessionConfigOptionCategory as SessionConfigOptionCategory,
+)
+from codex_acp.acp._generated.v2.models import SessionConfigSelectGroup as SessionConfigSelectGroup
+from codex_acp.acp._generated.v2.models import (
+    SessionConfigSelectOption as SessionConfigSelectOption,
+)
+from codex_acp.acp._generated.v2.models import (
+    SessionConfigSelectOptions as SessionConfigSelectOptions,
+)
+from codex_acp.acp._generated.v2.models import SessionConfigValueId as SessionConfigValueId
+from codex_acp.acp._generated.v2.models import (
+    SessionDeleteCapabilities as SessionDeleteCapabilities,
+)
+from codex_acp.acp._generated.v2.models import SessionForkCapabilities as SessionForkCapabilities
+from codex_acp.acp._generated.v2.models import (
+    SessionFormCreateElicitationRequest as SessionFormCreateElicitationRequest,
+)
+from codex_acp.acp._generated.v2.models import SessionId as SessionId
+from codex_acp.acp._generated.v2.models import SessionInfo as SessionInfo
+from codex_acp.acp._generated.v2.models import (
+    SessionInfoUpdateSessionUpdate as SessionInfoUpdateSessionUpdate,
+)
+from codex_acp.acp._generated.v2.models import SessionListCursor as SessionListCursor
+from codex_acp.acp._generated.v2.models import (
+    SessionMessageChunkSessionUpdate as SessionMessageChunkSessionUpdate,
+)
+from codex_acp.acp._generated.v2.models import (
+    SessionMessageSessionUpdate as SessionMessageSessionUpdate,
+)
+from codex_acp.acp._generated.v2.models import SessionNotFoundErrorData as SessionNotFoundErrorData
+from codex_acp.acp._generated.v2.models import SessionStatus as SessionStatus
+from codex_acp.acp._generated.v2.models import (
+    SessionStatusCapabilities as SessionStatusCapabilities,
+)
+from codex_acp.acp._generated.v2.models import SessionStatusRequest as SessionStatusRequest
+from codex_acp.acp._generated.v2.models import SessionStatusResponse as SessionStatusResponse
+from codex_acp.acp._generated.v2.models import (
+    SessionSystemPromptCapabilities as SessionSystemPromptCapabilities,
+)
+from codex_acp.acp._generated.v2.models import (
+    SessionSystemPromptModeCapabilities as SessionSystemPromptModeCapabilities,
+)
+from codex_acp.acp._generated.v2.models import (
+    SessionSystemPromptOverrideCapabilities as SessionSystemPromptOverrideCapabilities,
+)
+from codex_acp.acp._generated.v2.models import SessionTitleCapabilities as SessionTitleCapabilities
+from codex_acp.acp._generated.v2.models import SessionUpdate as SessionUpdate
+from codex_acp.acp._generated.v2.models import (
+    SessionUrlCreateElicitationRequest as SessionUrlCreateElicitationRequest,
+)
+from codex_acp.acp._generated.v2.models import SetProviderRequest as SetProviderRequest
+from codex_acp.acp._generated.v2.models import SetProviderResponse as SetProviderResponse
+from codex_acp.acp._generated.v2.models import (
+    SetSessionConfigOptionRequest as SetSessionConfigOptionRequest,
+)
+from codex_acp.acp._generated.v2.models import (
+    SetSessionConfigOptionResponse as SetSessionConfigOptionResponse,
+)
+from codex_acp.acp._generated.v2.models import SetSessionTitleRequest as SetSessionTitleRequest
+from codex_acp.acp._generated.v2.models import SetSessionTitleResponse as SetSessionTitleResponse
+from codex_acp.acp._generated.v2.models import StartReplayFrom as StartReplayFrom
+from codex_acp.acp._generated.v2.models import StateUpdate as StateUpdate
+from codex_acp.acp._generated.v2.models import StdioMcpServer as StdioMcpServer
+from codex_acp.acp._generated.v2.models import StopReason as StopReason
+from codex_acp.acp._generated.v2.models import (
+    StringElicitationPropertySchema as StringElicitationPropertySchema,
+)
+from codex_acp.acp._generated.v2.models import StringFormat as StringFormat
+from codex_acp.acp._generated.v2.models import StringMultiSelectItems as StringMultiSelectItems
+from codex_acp.acp._generated.v2.models import SubagentBackgroundWork as SubagentBackgroundWork
+from codex_acp.acp._generated.v2.models import (
+    SubagentSessionCapabilities as SubagentSessionCapabilities,
+)
+from codex_acp.acp._generated.v2.models import (
+    SubagentUpdateSessionUpdate as SubagentUpdateSessionUpdate,
+)
+from codex_acp.acp._generated.v2.models import SystemPrompt as SystemPrompt
+from codex_acp.acp._generated.v2.models import SystemPromptMode as SystemPromptMode
+from codex_acp.acp._generated.v2.models import TerminalAuthCapabilities as TerminalAuthCapabilities
+from codex_acp.acp._generated.v2.models import TerminalAuthMethod as TerminalAuthMethod
+from codex_acp.acp._generated.v2.models import TerminalBackgroundWork as TerminalBackgroundWork
+from codex_acp.acp._generated.v2.models import (
+    TerminalCancelCapabilities as TerminalCancelCapabilities,
+)
+from codex_acp.acp._generated.v2.models import TerminalCapabilities as TerminalCapabilities
+from codex_acp.acp._generated.v2.models import TerminalExitStatus as TerminalExitStatus
+from codex_acp.acp._generated.v2.models import TerminalId as TerminalId
+from codex_acp.acp._generated.v2.models import TerminalOutput as TerminalOutput
+from codex_acp.acp._generated.v2.models import (
+    TerminalOutputChunkSessionUpdate as TerminalOutputChunkSessionUpdate,
+)
+from codex_acp.acp._generated.v2.models import TerminalSize as TerminalSize
+from codex_acp.acp._generated.v2.models import TerminalToolCallContent as TerminalToolCallContent
+from codex_acp.acp._generated.v2.models import (
+    TerminalUpdateSessionUpdate as TerminalUpdateSessionUpdate,
+)
+from codex_acp.acp._generated.v2.models import (
+    TextAvailableCommandInput as TextAvailableCommandInput,
+)
+from codex_acp.acp._generated.v2.models import TextContentBlock as TextContentBlock
+from codex_acp.acp._generated.v2.models import TextResourceContents as TextResourceContents
+from codex_acp.acp._generated.v2.models import TitledMultiSelectItems as TitledMultiSelectItems
+from codex_acp.acp._generated.v2.models import ToolCallBackgroundWork as ToolCallBackgroundWork
+from codex_acp.acp._generated.v2.models import (
+    ToolCallCancelCapabilities as ToolCallCancelCapabilities,
+)
+from codex_acp.acp._generated.v2.models import ToolCallCapabilities as ToolCallCapabilities
+from codex_acp.acp._generated.v2.models import ToolCallContent as ToolCallContent
+from codex_acp.acp._generated.v2.models import (
+    ToolCallContentChunkSessionUpdate as ToolCallContentChunkSessionUpdate,
+)
+from codex_acp.acp._generated.v2.models import ToolCallId as ToolCallId
+from codex_acp.acp._generated.v2.models import ToolCallLocation as ToolCallLocation
+from codex_acp.acp._generated.v2.models import (
+    ToolCallRequestPermissionSubject as ToolCallRequestPermissionSubject,
+)
+from codex_acp.acp._generated.v2.models import ToolCallStatus as ToolCallStatus
+from codex_acp.acp._generated.v2.models import ToolCallUpdate as ToolCallUpdate
+from codex_acp.acp._generated.v2.models import (
+    ToolCallUpdateSessionUpdate as ToolCallUpdateSessionUpdate,
+)
+from codex_acp.acp._generated.v2.models import ToolKind as ToolKind
+from codex_acp.acp._generated.v2.models import UnarchiveSessionRequest as UnarchiveSessionRequest
+from codex_acp.acp._generated.v2.models import UnarchiveSessionResponse as UnarchiveSessionResponse
+from codex_acp.acp._generated.v2.models import UnknownStateUpdate as UnknownStateUpdate
+from codex_acp.acp._generated.v2.models import (
+    UnknownStateUpdateSessionUpdate as UnknownStateUpdateSessionUpdate,
+)
+from codex_acp.acp._generated.v2.models import (
+    UnsupportedProtocolVersionErrorData as UnsupportedProtocolVersionErrorData,
+)
+from codex_acp.acp._generated.v2.models import (
+    UpdateSessionNotification as UpdateSessionNotification,
+)
+from codex_acp.acp._generated.v2.models import Usage as Usage
+from codex_acp.acp._generated.v2.models import UsageUpdateSessionUpdate as UsageUpdateSessionUpdate
+from codex_acp.acp._generated.v2.models import (
+    UserMessageChunkSessionUpdate as UserMessageChunkSessionUpdate,
+)
+from codex_acp.acp._generated.v2.models import UserMessageSessionUpdate as UserMessageSessionUpdate
 from codex_acp.acp.dialects import AgentHandlers as AgentHandlers
 from codex_acp.acp.dialects import ClientHandlers as ClientHandlers
 from codex_acp.wire.model import UnknownValue as UnknownValue
