@@ -33,9 +33,11 @@ happened and what to do next. This module imports no generated class.
 
 from __future__ import annotations
 
+from os import PathLike
+
 TYPE_CHECKING = False  # importing typing would delay the spawn of a process
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from typing import TypeVar
 
     _T = TypeVar("_T")
@@ -76,6 +78,18 @@ def several(what: str, values: Iterable[_T]) -> tuple[_T, ...]:
     is_list = hasattr(values, "__iter__") and not isinstance(values, str | bytes | dict)
     refuse_unless(is_list, f"{what} is a list", values)
     return tuple(values)
+
+
+def environment(env: Mapping[str, str] | None) -> dict[str, str] | None:
+    """Return a copy of a process's environment, None for None. Raises MisuseError for what no
+    process can have; the message has no value, because values may be secret."""
+    if env is None:
+        return None
+    refuse_unless(hasattr(env, "items"), "env has a text for each name", type(env))
+    texts = (str, bytes, PathLike)
+    wrong = [name for name, value in env.items() if not isinstance(value, texts)]
+    refuse_unless(not wrong, "env has a text for each name", f"another value for {wrong}")
+    return dict(env)
 
 
 class UnknownOption(MisuseError, TypeError):

@@ -14,7 +14,7 @@ import anyio
 import pytest
 
 from codex_acp.acp import ConnectedAgent, PromptTurn, connect_agent, run_agent, types
-from codex_acp.errors import ErrorReply, LaunchError, MisuseError, RpcError
+from codex_acp.errors import ErrorReply, LaunchError, MisuseError, RpcError, TransportError
 from codex_acp.jsonrpc import (
     INVALID_PARAMS,
     INVALID_REQUEST,
@@ -243,7 +243,8 @@ async def test_what_has_no_handler_is_refused_and_not_advertised(spoken: int) ->
         return types.ListSessionsResponse(sessions=[])
 
     given = types.AgentCapabilities(prompt_capabilities=types.PromptCapabilities(image=True))
-    async with World(nothing, requests={"session/list": listed}, capabilities=given) as world:
+    rows = {"session/list": listed, "session/load": None, "session/delete": None}
+    async with World(nothing, requests=rows, capabilities=given) as world:
         told: Any = plain(world.agent.initialized.agent_capabilities)
         baseline: dict[str, Any] = {} if spoken == 1 else {"resume": {}, "close": {}}
         assert told["sessionCapabilities"] == {"list": {}, **baseline}
@@ -378,6 +379,26 @@ async def test_a_failing_answer_is_told_alike_in_both_versions(returned: Any, sa
     async with World(answer) as world:
         with pytest.raises(ErrorReply, match=f"^session/prompt failed: {said}"):
             await world.prompt()
+
+
+@pytest.mark.parametrize(
+    "answer", [lambda _: sys.exit(3), lambda _: asyncio.to_thread(sys.exit, 3)]
+)
+async def test_an_answer_may_end_the_program(answer: Any) -> None:
+    near, far = memory_pair()
+
+    async def prompt() -> None:
+        async with connect_agent(near, name="test", protocol_version=World.spoken) as agent:
+            opened = await agent.side.session_new(types.NewSessionRequest(cwd="/", mcp_servers=[]))
+            request = types.PromptRequest(session_id=opened.session_id, prompt=[])
+            with pytest.raises((ErrorReply, TransportError)):
+                await agent.side.session_prompt(request)
+
+    prompted = asyncio.ensure_future(prompt())
+    with anyio.fail_after(WAIT), pytest.raises(SystemExit) as raised:
+        await run_agent(answer, name="small", link=far)
+    await prompted
+    assert raised.value.code == 3
 
 
 async def test_what_an_agent_prints_is_not_in_the_protocols_way() -> None:

@@ -8,17 +8,23 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from codex_acp.acp import connect_agent
+from codex_acp.acp import PromptTurn, connect_agent, run_agent
+from codex_acp.acp.types import PromptRequest
 from codex_acp.codex import (
     CodexClient,
     LaunchOptions,
+    NotificationStream,
     Policy,
     Thread,
+    TurnWatchdog,
     allow_commands,
     allow_edits,
     ask,
     first_of,
     image,
+    mention,
+    signed_bearer_token,
+    spawn_app_server,
 )
 from codex_acp.codex.sync import Codex
 from codex_acp.errors import MisuseError, UnknownOption
@@ -26,7 +32,7 @@ from codex_acp.runtime import AgentRuntime, AgentSpec, TerminalAccess, allow_kin
 from codex_acp.transport.link import memory_pair
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Coroutine
 
 
 def a_client() -> CodexClient:
@@ -35,6 +41,15 @@ def a_client() -> CodexClient:
 
 def a_thread() -> Thread:
     return a_client().threads.get("t")
+
+
+def a_prompt() -> PromptTurn:
+    return PromptTurn(cast("Any", None), PromptRequest(session_id="s", prompt=[]))
+
+
+def run(coroutine: Coroutine[Any, Any, object]) -> object:
+    """Run up to the first wait: no mistake is found later."""
+    return coroutine.send(None)
 
 
 MISTAKES: list[tuple[Callable[[], Any], type[Exception], str]] = [
@@ -91,6 +106,69 @@ MISTAKES: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: a_client().handle(cast("Any", print)), MisuseError, '@codex.handle("currentTime/read'),
     (lambda: a_client().handle("currentTime/read")(cast("Any", 3)), MisuseError, "a function, not"),
     (lambda: a_client().handle_others(cast("Any", 3)), MisuseError, "a function, not 3"),
+    (lambda: LaunchOptions(env=cast("Any", 3)), MisuseError, "env has a text for each name"),
+    (lambda: LaunchOptions(env=cast("Any", {"A": 1})), MisuseError, "another value for ['A']"),
+    (lambda: spawn_app_server(cast("Any", "codex")), MisuseError, "LaunchOptions(codex='codex')"),
+    (lambda: CodexClient.connect_to(cast("Any", 3)), MisuseError, "the URL of an app-server is a"),
+    (lambda: signed_bearer_token(cast("Any", None)), MisuseError, "the secret is a text"),
+    (
+        lambda: CodexClient(memory_pair()[0], opt_out_notifications=cast("Any", 3)), MisuseError,
+        "opt_out_notifications is a list, not 3",
+    ),
+    (
+        lambda: CodexClient(memory_pair()[0], on_line=cast("Any", 3)), MisuseError,
+        "on_line is a function, not 3",
+    ),
+    (
+        lambda: CodexClient(memory_pair()[0], client_info=cast("Any", object())), MisuseError,
+        "cannot be sent as JSON",
+    ),
+    (lambda: a_client().use_policy(ask(print), cast("Any", a_thread())), MisuseError, "by its id"),
+    (lambda: NotificationStream(a_client(), cast("Any", a_thread())), MisuseError, "by its id"),
+    (lambda: NotificationStream(a_client(), limit=cast("Any", "x")), MisuseError, "at least 1"),
+    (lambda: TurnWatchdog(a_client(), 1, cast("Any", None)), MisuseError, "report is a function"),
+    (lambda: a_client().tool(name=cast("Any", 3))(print), MisuseError, "a tool's name has"),
+    (lambda: a_client().handle(cast("Any", None)), MisuseError, '@codex.handle("currentTime/read'),
+    (lambda: run(a_thread().rename(cast("Any", 3))), MisuseError, "a thread's name is a text"),
+    (lambda: a_thread().turn("Hi.", model=cast("Any", object())), MisuseError, "sent as JSON"),
+    (
+        lambda: a_thread().turn("Hi.", output_type=cast("Any", {"a": 1})), MisuseError,
+        "give a pydantic model",
+    ),
+    (lambda: mention(cast("Any", 3), name="x"), MisuseError, "a mention is 'app://...'"),
+    (lambda: mention("app://x", name=cast("Any", 3)), MisuseError, "the name in a mention is a te"),
+    (lambda: connect_agent(["x"], name=cast("Any", 3)), MisuseError, "the name of a program is a"),
+    (
+        lambda: connect_agent(["x"], name="a", version=cast("Any", 1.0)), MisuseError,
+        "the version of a program is a text, not 1.0",
+    ),
+    (lambda: connect_agent(["x"], name="a", env=cast("Any", [3])), MisuseError, "env has a text"),
+    (lambda: connect_agent(["x"], name="a", cwd=cast("Any", 3)), MisuseError, "cwd is a path"),
+    (
+        lambda: connect_agent(["x"], name="a", capabilities=cast("Any", {})), MisuseError,
+        "capabilities are ClientCapabilities(...), not {}",
+    ),
+    (
+        lambda: connect_agent(["x"], name="a", requests=cast("Any", 3)), MisuseError,
+        "the request handlers are {method: function}",
+    ),
+    (
+        lambda: run(run_agent(print, name="a", capabilities=cast("Any", {}))), MisuseError,
+        "capabilities are AgentCapabilities(...), not {}",
+    ),
+    (
+        lambda: run(run_agent(print, name="a", notifications=cast("Any", 3))), MisuseError,
+        "the notification handlers are {method: function}",
+    ),
+    (lambda: run(run_agent(print, name="a", link=cast("Any", 3))), MisuseError, "link is a Link"),
+    (
+        lambda: run(run_agent(print, name="a", auth_methods=cast("Any", 3))), MisuseError,
+        "auth_methods is a list",
+    ),
+    (lambda: a_prompt().say(cast("Any", 3)), MisuseError, "an agent sends texts here, not 3"),
+    (lambda: a_prompt().plan(cast("Any", ["a"])), MisuseError, "a plan is {step: 'pending', 'in_"),
+    (lambda: a_prompt().plan(cast("Any", {"a": "done"})), MisuseError, "not {'a': 'done'}"),
+    (lambda: a_prompt().tool_call(cast("Any", 3)), MisuseError, "the title of a tool call is a te"),
     (
         lambda: cast("Any", AgentRuntime().open("codex", cwd=".")).run, AttributeError,
         "`session = await runtime.open(...)`",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import re
 from collections.abc import Awaitable
 from dataclasses import FrozenInstanceError, replace
@@ -285,6 +286,20 @@ async def test_6_2_a_callback_that_hangs_is_a_denial_after_the_timeout() -> None
     decision = await ask(hangs, timeout=NO_TIME).decide(question(command()))
     assert isinstance(decision, Deny)
     assert "within 0.02 s" in decision.reason
+
+
+async def test_a_callback_that_fails_after_its_timeout_is_logged(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def fails(_asked: ApprovalQuestion) -> Once:
+        try:
+            await anyio.sleep_forever()
+        finally:
+            raise ValueError("in the clean-up")
+
+    await ask(fails, timeout=NO_TIME).decide(question(command()))
+    gc.collect()  # of the task: asyncio writes an error that nobody has read
+    assert [record.message for record in caplog.records] == ["a callback failed"]
 
 
 async def test_6_2_a_callback_that_blocks_holds_up_nobody() -> None:

@@ -278,6 +278,15 @@ async def test_6_2_a_policy_that_fails_or_does_not_know_is_a_refusal(
         assert reason in told.reason
 
 
+async def test_6_2_a_policy_may_decide_in_a_plain_function() -> None:
+    class Plain(Policy):
+        def decide(self, question: ApprovalQuestion) -> Any:
+            return Allow(question.offered[0])
+
+    async with PolicyBench(_Odd(None) | Plain(), ask_command()) as bench:
+        assert await bench.answer() == {"decision": "accept"}
+
+
 async def test_6_2_a_policy_that_does_not_end_holds_up_no_reply(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

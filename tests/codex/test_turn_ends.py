@@ -425,6 +425,21 @@ async def test_an_interrupt_ends_when_the_thread_is_closed_before_the_turn_begin
         await server.wait_finished()
 
 
+async def test_a_compaction_that_never_begins_is_given_up_and_disturbs_no_later_turn(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(turn_module, "CLOSE_SECONDS", 0.01)
+    script = [Expect("thread/compact/start"), Expect("turn/start"), *turn_started()]
+    async with thread_at(*script, *turn_completed()) as (thread, server):
+        compaction = asyncio.ensure_future(thread.compact())
+        await server.wait_for_message("thread/compact/start")
+        compaction.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await compaction
+        assert not thread._services.hand_over.turns
+        assert (await thread.run("Go.")).status == "completed"
+
+
 async def test_a_compaction_whose_thread_codex_closes_before_it_begins_ends() -> None:
     async with thread_at(Expect("thread/compact/start"), CLOSED) as (thread, _server):
         with pytest.raises(ThreadClosed):

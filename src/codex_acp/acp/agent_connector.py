@@ -10,14 +10,15 @@ import os
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any, Final, Literal, Self, cast
 
+from codex_acp._files import absolute
 from codex_acp.acp import types
 from codex_acp.acp._generated.v1 import methods
-from codex_acp.acp.capabilities import PROTOCOL_VERSION
+from codex_acp.acp.capabilities import PROTOCOL_VERSION, implementation
 from codex_acp.acp.client_of_both_versions import ClientOfBothVersions, versions_for
 from codex_acp.acp.client_side import outcome_of
 from codex_acp.acp.dialects import complete_rows
 from codex_acp.acp.side import acp_connection
-from codex_acp.errors import LaunchError, MisuseError, refuse_unless, several
+from codex_acp.errors import LaunchError, MisuseError, environment, refuse_unless, several
 from codex_acp.transport.child import spawn
 from codex_acp.transport.remote_agent import is_agent_url, remote_agent_link
 
@@ -111,15 +112,16 @@ def connect_agent(
     started. ``async with`` raises what ``initialize`` raises.
     """
     handlers = requests or {}
-    with_reject = {"session/request_permission": _reject, **handlers}
-    all_requests = complete_rows("request", with_reject, methods.CLIENT_REQUESTS)
+    all_requests = complete_rows("request", handlers, methods.CLIENT_REQUESTS)
+    if "session/request_permission" not in handlers:
+        all_requests["session/request_permission"] = _reject
     versions_for(all_requests, protocol_version)  # before a process is started
     known = {**methods.CLIENT_NOTIFICATIONS, **methods.PROTOCOL_NOTIFICATIONS}
     all_notifications = complete_rows("notification", notifications or {}, known)
     request = types.InitializeRequest(
         protocol_version=PROTOCOL_VERSION,
-        client_info=types.Implementation(name=name, version=version),
-        client_capabilities=_advertised(capabilities or types.ClientCapabilities(), handlers),
+        client_info=implementation(name, version),
+        client_capabilities=_advertised(capabilities, handlers),
     )
     return ConnectedAgent(
         _link(agent, env, cwd, token),
@@ -145,17 +147,21 @@ def _link(
     command = several("a command, if this is no link or URL,", agent)
     are_words = command and all(isinstance(word, str | os.PathLike) for word in command)
     refuse_unless(are_words, "an agent's command is a list of words", agent)
+    directory = None if cwd is None else absolute("cwd", cwd)
     try:
-        return spawn(command, env=env, cwd=cwd)
+        return spawn(command, env=environment(env), cwd=directory)
     except OSError as error:
         raise LaunchError(f"the agent {command[0]!r} cannot be started: {error}") from error
 
 
 def _advertised(
-    capabilities: types.ClientCapabilities, requests: SomeClientRequestHandlers
+    given: types.ClientCapabilities | None, requests: SomeClientRequestHandlers
 ) -> types.ClientCapabilities:
-    """Return a copy of the capabilities, with those that the handlers imply."""
+    """Return a copy of the given capabilities, with those that the handlers imply."""
     offered = {method for method, handler in requests.items() if handler is not None}
+    capabilities = types.ClientCapabilities() if given is None else given
+    is_right = isinstance(capabilities, types.ClientCapabilities)
+    refuse_unless(is_right, "capabilities are ClientCapabilities(...)", capabilities)
     capabilities = capabilities.model_copy()
     capabilities.fs = types.FileSystemCapabilities(
         read_text_file="fs/read_text_file" in offered,

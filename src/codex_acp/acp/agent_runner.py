@@ -18,10 +18,10 @@ import anyio
 from codex_acp.acp import types
 from codex_acp.acp._generated.v1 import methods
 from codex_acp.acp.agent_side import AgentSide
-from codex_acp.acp.capabilities import negotiated_version
+from codex_acp.acp.capabilities import PROTOCOL_VERSION, implementation, negotiated_version
 from codex_acp.acp.dialects import complete_rows
 from codex_acp.acp.side import acp_connection, stdio
-from codex_acp.errors import RpcError, refuse_unless
+from codex_acp.errors import RpcError, refuse_unless, several
 from codex_acp.jsonrpc import INVALID_PARAMS, INVALID_REQUEST
 from codex_acp.transport.shielding import awaited
 
@@ -68,15 +68,19 @@ class PromptTurn:
         return "".join(block.text for block in blocks if isinstance(block, types.TextContentBlock))
 
     def say(self, text: str) -> None:
-        """Send a piece of the agent's message."""
-        self.update(types.AgentMessageChunkSessionUpdate(content=types.TextContentBlock(text=text)))
+        """Send a piece of the agent's message. Raises MisuseError for a value that is no text."""
+        self.update(types.AgentMessageChunkSessionUpdate(content=_block(text)))
 
     def think(self, text: str) -> None:
-        """Send a piece of the agent's reasoning."""
-        self.update(types.AgentThoughtChunkSessionUpdate(content=types.TextContentBlock(text=text)))
+        """Send a piece of the agent's reasoning. Raises as `say`."""
+        self.update(types.AgentThoughtChunkSessionUpdate(content=_block(text)))
 
     def plan(self, steps: Mapping[str, types.PlanEntryStatus]) -> None:
-        """Send the whole plan: step → its status."""
+        """Send the whole plan: step → its status. Raises MisuseError for another value."""
+        wanted = "a plan is {step: 'pending', 'in_progress' or 'completed'}"
+        statuses = [*steps.values()] if hasattr(steps, "values") else [None]
+        are_known = all(status in get_args(types.PlanEntryStatus) for status in statuses)
+        refuse_unless(are_known and all(isinstance(step, str) for step in steps), wanted, steps)
         entries = [
             types.PlanEntry(content=content, status=status, priority="medium")
             for content, status in steps.items()
@@ -114,6 +118,7 @@ class TurnToolCall:
         self._turn = turn
         self._title = title
         self._ended = False
+        refuse_unless(isinstance(title, str), "the title of a tool call is a text", title)
         announced = types.ToolCallSessionUpdate(
             tool_call_id=self.id, title=title, kind=kind, status="pending"
         )
@@ -138,7 +143,7 @@ class TurnToolCall:
         request = types.RequestPermissionRequest(
             session_id=self._turn.session_id,
             tool_call=types.ToolCallUpdate(tool_call_id=self.id, title=self._title),
-            options=list(options),
+            options=list(several("options", options)),
         )
         outcome = (await self._turn.side.session_request_permission(request)).outcome
         kinds = ("allow_once", "allow_always")
@@ -153,9 +158,7 @@ class TurnToolCall:
     def show(self, *content: str | types.ToolCallContent) -> None:
         """Replace the content that the tool call shows: texts, diffs, terminals."""
         pieces = [
-            types.ContentToolCallContent(content=types.TextContentBlock(text=part))
-            if isinstance(part, str)
-            else part
+            types.ContentToolCallContent(content=_block(part)) if isinstance(part, str) else part
             for part in content
         ]
         self._turn.update(types.ToolCallUpdateSessionUpdate(tool_call_id=self.id, content=pieces))
@@ -167,6 +170,11 @@ class TurnToolCall:
 
     def _set_status(self, status: types.ToolCallStatus) -> None:
         self._turn.update(types.ToolCallUpdateSessionUpdate(tool_call_id=self.id, status=status))
+
+
+def _block(text: str) -> types.TextContentBlock:
+    refuse_unless(isinstance(text, str), "an agent sends texts here", text)
+    return types.TextContentBlock(text=text)
 
 
 _SESSION_METHODS: Final = ("list", "delete", "resume", "close")
@@ -207,19 +215,25 @@ async def run_agent(
     TransportError if the connection broke.
     """
     refuse_unless(callable(answer), "an agent answers prompts by a function", answer)
+    rows = complete_rows("request", requests or {}, methods.AGENT_REQUESTS)
+    known = {**methods.AGENT_NOTIFICATIONS, **methods.PROTOCOL_NOTIFICATIONS}
+    all_notifications = complete_rows("notification", notifications or {}, known)
+    wanted = "capabilities are AgentCapabilities(...)"
+    refuse_unless(isinstance(capabilities, types.AgentCapabilities | None), wanted, capabilities)
+    introduction = types.InitializeResponse(
+        protocol_version=PROTOCOL_VERSION,
+        agent_capabilities=capabilities or types.AgentCapabilities(),
+        agent_info=implementation(name, version),
+        auth_methods=list(several("auth_methods", auth_methods)),
+    )
+    refuse_unless(link is None or hasattr(link, "start"), "link is a Link", link)
     if link is None and os.isatty(0) and sys.stderr is not None:
         sys.stderr.write(f"{name}: {TERMINAL_HINT}\n")
-    agent = _Agent(answer, requests or {}, capabilities or types.AgentCapabilities())
-    agent.info = types.Implementation(name=name, version=version)
-    agent.auth_methods = list(auth_methods)
-    all_requests = complete_rows("request", agent.requests, methods.AGENT_REQUESTS)
-    with_cancel = {**(notifications or {}), "session/cancel": agent.cancel}
-    known = {**methods.AGENT_NOTIFICATIONS, **methods.PROTOCOL_NOTIFICATIONS}
-    all_notifications = complete_rows("notification", with_cancel, known)
+    agent = _Agent(answer, rows, introduction)
     side = agent.side = AgentOfBothVersions(
         acp_connection(stdio() if link is None else link, name="the client"),
-        cast("AgentRequestHandlers", all_requests),
-        cast("AgentNotificationHandlers", all_notifications),
+        cast("AgentRequestHandlers", agent.requests),
+        cast("AgentNotificationHandlers", all_notifications | {"session/cancel": agent.cancel}),
         (1, 2) if protocol_version is None else (protocol_version,),
     )
     await side.run()
@@ -275,50 +289,44 @@ class AgentOfBothVersions(AgentSide):
 
 
 class _Agent:
-    """The handlers of `run_agent`, which sets the attributes below."""
+    """The handlers of `run_agent`, which sets ``side``. The rows of ``requests`` are the program's,
+    with None for a method that is not offered."""
 
     side: AgentSide
-    info: types.Implementation
-    auth_methods: list[types.AuthMethod]
 
     def __init__(
-        self,
-        answer: Answer,
-        requests: SomeAgentRequestHandlers,
-        capabilities: types.AgentCapabilities,
+        self, answer: Answer, requests: dict[str, Any], introduction: types.InitializeResponse
     ) -> None:
         self._answer = answer
-        self._capabilities = capabilities
+        self._introduction = introduction
         self._turns: dict[str, anyio.CancelScope | None] = {}
         """Id of an open session → the scope of its running turn, or None."""
-        self.requests: dict[str, Any] = {
+        own = {
             "initialize": self._initialize,
             "session/new": self._new_session,
             "session/prompt": self._prompt,
-            **requests,
         }
-        for method in ("session/new", "session/load", "session/resume"):
-            if method in requests:
-                self.requests[method] = self._opening(self.requests[method])
-        for method in ("session/close", "session/delete"):
-            if method in requests:
-                self.requests[method] = self._closing(self.requests[method])
+        self.requests = requests
+        for method, handler in requests.items():
+            if handler is None:
+                requests[method] = own.get(method)
+            elif method in ("session/new", "session/load", "session/resume"):
+                requests[method] = self._opening(handler)
+            elif method in ("session/close", "session/delete"):
+                requests[method] = self._closing(handler)
 
     async def _initialize(self, request: types.InitializeRequest) -> types.InitializeResponse:
-        capabilities = self._capabilities.model_copy()
-        capabilities.load_session = "session/load" in self.requests
+        offered = {method for method, handler in self.requests.items() if handler is not None}
+        response = self._introduction.model_copy(deep=True)
+        response.protocol_version = negotiated_version(request.protocol_version)
+        capabilities = response.agent_capabilities or types.AgentCapabilities()
+        capabilities.load_session = "session/load" in offered
         extra = capabilities.session_capabilities
         of_sessions = {} if extra is None else extra.model_dump(exclude_unset=True)
-        for name in _SESSION_METHODS:
-            if f"session/{name}" in self.requests:
-                of_sessions[name] = {}
+        of_sessions |= {name: {} for name in _SESSION_METHODS if f"session/{name}" in offered}
         capabilities.session_capabilities = types.SessionCapabilities.model_validate(of_sessions)
-        return types.InitializeResponse(
-            protocol_version=negotiated_version(request.protocol_version),
-            agent_capabilities=capabilities,
-            agent_info=self.info,
-            auth_methods=self.auth_methods,
-        )
+        response.agent_capabilities = capabilities
+        return response
 
     async def _new_session(self, request: types.NewSessionRequest) -> types.NewSessionResponse:
         del request

@@ -18,13 +18,17 @@ from typing import TYPE_CHECKING, Any, Final
 
 from codex_acp._json import object_at, text_at, value_at
 from codex_acp._record import record, replace
-from codex_acp.errors import RpcError
+from codex_acp.errors import RpcError, refuse_unless
 from codex_acp.jsonrpc import INVALID_PARAMS, JsonValue, Params
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-    from codex_acp.acp._generated.v1.models import AgentCapabilities, ClientCapabilities
+    from codex_acp.acp._generated.v1.models import (
+        AgentCapabilities,
+        ClientCapabilities,
+        Implementation,
+    )
     from codex_acp.acp._generated.v2.models import AgentCapabilities as AgentCapabilitiesV2
     from codex_acp.acp._generated.v2.models import ClientCapabilities as ClientCapabilitiesV2
 
@@ -288,6 +292,15 @@ def client_capabilities(of_v2: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
     terminal = isinstance(value_at(of_v2, "auth", "terminal"), dict)
     same = {key: of_v2[key] for key in ("elicitation", "_meta") if key in of_v2}
     return {"session": {"configOptions": {"boolean": {}}}, "auth": {"terminal": terminal}, **same}
+
+
+def implementation(name: str, version: str) -> Implementation:
+    """Return the name of a program for ``initialize``. Raises MisuseError unless both are texts."""
+    from codex_acp.acp._generated.v1.models import Implementation
+
+    for what, value in (("name", name), ("version", version)):
+        refuse_unless(isinstance(value, str), f"the {what} of a program is a text", value)
+    return Implementation(name=name, version=version)
 
 
 def is_implementation(info: JsonValue) -> bool:

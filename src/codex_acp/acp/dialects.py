@@ -236,10 +236,10 @@ def check_rows(table: str, rows: Mapping[str, object], methods: Mapping[str, Met
     """Raise MisuseError, which names ``table``, unless ``rows`` has a row for each method of the
     stable schema and no other row."""
     stable = methods_of(methods, unstable=False)
+    check_known(table, rows, stable)
     missing = [method for method in stable if method not in rows]
     if missing:
         raise MisuseError(f"the table of {table} handlers has no row for {', '.join(missing)}")
-    check_known(table, rows, stable)
 
 
 def complete_rows(

@@ -22,7 +22,7 @@ from codex_acp.acp._generated.v2 import models as v2
 from codex_acp.acp._generated.v2.methods import MODELS
 from codex_acp.acp.capabilities import client_capabilities
 from codex_acp.acp.dialects import AgentHandlers
-from codex_acp.acp.side import failure
+from codex_acp.acp.side import ProgramExit, failure
 from codex_acp.errors import ErrorReply, InvalidPayload, RpcError
 from codex_acp.jsonrpc import (
     INVALID_PARAMS,
@@ -319,6 +319,8 @@ class _Session:
                 end = {"stopReason": (await run()).stop_reason}
         except Exception as error:  # noqa: BLE001 - logged and told to the client
             end = _error_end(failure("session/prompt", error))
+        except (SystemExit, KeyboardInterrupt) as error:
+            raise ProgramExit(error) from error
         finally:
             self._turn.release()
         self.updates.end_message()

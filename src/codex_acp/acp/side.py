@@ -198,6 +198,9 @@ class Side:
             return await self._stack.__aexit__(kind, error, trace)
         except BaseExceptionGroup as group:
             # The task group wraps what the body raised; the caller should see it as it was.
+            for each in group.exceptions:
+                if isinstance(each, ProgramExit):
+                    raise each.error from None
             if len(group.exceptions) == 1 and group.exceptions[0] is error:
                 return False
             raise
@@ -342,9 +345,9 @@ class Side:
             # Do not re-raise: a CancelledError that comes from inside the handler (it awaited a
             # task that was cancelled elsewhere) would end the task group and the connection.
             answer_rpc_error(responder, cancelled_error(method))
-        except BaseException as error:
+        except (SystemExit, KeyboardInterrupt) as error:
             answer_rpc_error(responder, cancelled_error(method, f"ended by {error!r}"))
-            raise
+            raise ProgramExit(error) from error
         finally:
             key = (type(responder.id), responder.id)
             if self._open.get(key) is entry:  # else the peer used the id again, after the answer
@@ -395,6 +398,15 @@ class Side:
                 handler(params)
             except Exception:
                 logger.exception("the handler of %s failed", method)
+
+
+class ProgramExit(Exception):
+    """A handler ended with ``error``, a SystemExit or KeyboardInterrupt: the side closes, then
+    raises ``error``. In a task, asyncio would stop the loop at once, and print a traceback."""
+
+    def __init__(self, error: BaseException) -> None:
+        super().__init__(error)
+        self.error = error
 
 
 def _encoded(params: WireModel | Any | None) -> EncodedJson:

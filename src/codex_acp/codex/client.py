@@ -93,8 +93,6 @@ class CodexClient(RequestApi):
         before its large imports (asyncio, say) has its Codex earlier. `aclose` ends the process,
         even if the client was never entered.
         """
-        wanted = f"a Codex is started with LaunchOptions, e.g. LaunchOptions(codex={options!r})"
-        refuse_unless(isinstance(options, LaunchOptions | None), wanted, options)
         _refuse_unknown(cls, settings)
         process = spawn_app_server(options)
         try:

@@ -115,6 +115,7 @@ class RequestApi(HandlerRegistration, AppServerConnection):
         Raises MisuseError if ``policy`` is no policy, or `handle_others` is in use.
         """
         self.must_be_usable(policy)
+        refuse_unless(isinstance(thread_id, str | None), "a thread is named by its id", thread_id)
         runner = self._policy_runner
         if not self._has_policy:
             self._has_policy = True

@@ -66,11 +66,15 @@ def encode(value: object) -> EncodedJson:
             )
         return EncodedJson(_ANY.to_json(value, exclude_unset=True, by_alias=True))
     except PydanticSerializationError as error:
-        if "surrogates not allowed" in str(error):
-            msg = "a text, for example the name of a file, is not Unicode, and cannot be sent"
-        else:
-            msg = f"this cannot be sent as JSON: {error}"
-        raise MisuseError(msg) from error
+        raise _not_sendable(error) from error
+
+
+def _not_sendable(error: PydanticSerializationError) -> MisuseError:
+    if "surrogates not allowed" in str(error):
+        return MisuseError(
+            "a text, for example the name of a file, is not Unicode, and cannot be sent"
+        )
+    return MisuseError(f"this cannot be sent as JSON: {error}")
 
 
 def encode_any_text(value: object) -> EncodedJson:
@@ -85,10 +89,14 @@ def encode_any_text(value: object) -> EncodedJson:
 
 
 def plain(value: object) -> Any:
-    """Return models, also in lists, as plain JSON data: the value that `encode` would write."""
-    return _ANY.to_python(
-        value, mode="json", exclude_unset=True, by_alias=True, serialize_as_any=True
-    )
+    """Return models, also in lists, as plain JSON data: the value that `encode` would write. Raises
+    MisuseError if that is not JSON."""
+    try:
+        return _ANY.to_python(
+            value, mode="json", exclude_unset=True, by_alias=True, serialize_as_any=True
+        )
+    except PydanticSerializationError as error:
+        raise _not_sendable(error) from error
 
 
 def problems_of(error: ValidationError, value: object) -> tuple[str, ...]:

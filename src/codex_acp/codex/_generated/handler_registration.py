@@ -200,7 +200,7 @@ class HandlerRegistration:
         Raises MisuseError for an unknown method, and for ``item/tool/call`` if tools are in use.
         """
         how = 'a handler is registered by its method, as in @codex.handle("currentTime/read")'
-        refuse_unless(not callable(method), how, method)
+        refuse_unless(isinstance(method, str) or hasattr(method, "items"), how, method)
         if not isinstance(method, str):
             for name, function in method.items():
                 self._register(name, function)

@@ -43,6 +43,7 @@ async def answer_of(
     """
     coroutine: Coroutine[Any, Any, _Value] = call(callback, argument)
     task = asyncio.get_running_loop().create_task(coroutine, name="a callback")
+    task.add_done_callback(_log_failure)  # it may fail when nobody waits any more
     try:
         await asyncio.wait({task}, timeout=seconds)
         if not task.done():
@@ -54,9 +55,13 @@ async def answer_of(
         return CallbackFailed("the callback was cancelled")
     error = task.exception()
     if error is not None:
-        logger.warning("a callback failed", exc_info=error)
         return CallbackFailed(f"the callback failed with {type(error).__name__}: {error}")
     return task.result()
+
+
+def _log_failure(task: asyncio.Task[Any]) -> None:
+    if not task.cancelled() and task.exception() is not None:
+        logger.warning("a callback failed", exc_info=task.exception())
 
 
 async def end_task(task: asyncio.Task[Any], seconds: float) -> bool:

@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 from codex_acp._files import absolute
 from codex_acp.codex._generated.models import DangerFullAccessSandboxPolicy
 from codex_acp.codex.approvals.actions import elsewhere
-from codex_acp.codex.approvals.callbacks import CallbackFailed, answer_of
+from codex_acp.codex.approvals.callbacks import CallbackFailed, answer_of, call
 from codex_acp.codex.approvals.classify import (
     ApprovalRequest,
     CommandApproval,
@@ -145,7 +145,8 @@ class Policy(ABC):
 
     @abstractmethod
     async def decide(self, question: ApprovalQuestion) -> Decision | None:
-        """Return a grant, a denial, or None for no opinion. An exception is a denial."""
+        """Return a grant, a denial, or None for no opinion. An exception is a denial. A plain
+        function runs in a thread of its own."""
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}()"
@@ -309,7 +310,7 @@ class _FirstOf(Policy):
 
     async def decide(self, question: ApprovalQuestion) -> Decision | None:
         for policy in self.policies:
-            decision = await policy.decide(question)
+            decision: Decision | None = await call(policy.decide, question)
             if decision is not None:
                 return decision
         return None

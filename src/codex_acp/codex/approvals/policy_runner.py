@@ -21,6 +21,7 @@ from codex_acp.codex.approvals.callbacks import (
     END_OF_CALLBACK_SECONDS,
     CallbackFailed,
     answer_of,
+    call,
     end_task,
 )
 from codex_acp.codex.approvals.classify import ApprovalRequest, ElicitationRequest, classify
@@ -450,7 +451,7 @@ def _with_looks(question: ApprovalQuestion, looks: Mapping[str, PathLook]) -> Ap
 
 async def _decision(policy: Policy, question: ApprovalQuestion) -> Decision:
     try:
-        decision: object = await policy.decide(question)
+        decision: object = await call(policy.decide, question)
     except Exception as error:
         logger.warning("a policy failed", exc_info=error)
         return Deny(f"the policy failed with {type(error).__name__}: {error}")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from codex_acp._json import list_at, text_at, value_at
 from codex_acp.codex._generated.calls import CodexCalls
-from codex_acp.errors import ErrorReply, MisuseError, TransportError
+from codex_acp.errors import ErrorReply, MisuseError, TransportError, refuse_unless
 
 TYPE_CHECKING = False  # importing typing would delay the spawn of a process
 if TYPE_CHECKING:
@@ -87,6 +87,8 @@ class AppServerConnection(CodexCalls):
     ) -> None:
         from codex_acp.codex.connection.handshake import Hello
 
+        for name, callback in (("on_refused", on_refused), ("on_line", on_line)):
+            refuse_unless(callback is None or callable(callback), f"{name} is a function", callback)
         self._hello = hello or Hello(client_info, capabilities, opt_out_notifications)
         if not self._hello.is_sent:
             self._hello.send_early(link)  # before the next lines load an event loop
@@ -304,8 +306,9 @@ class AppServerConnection(CodexCalls):
 
         ``thread_id`` None stands for notifications without a thread, and those of threads without a
         sink, such as a sub-agent's. Several sinks may share a thread. If the connection has ended,
-        the sink's `on_closed` is called at once.
+        the sink's `on_closed` is called at once. Raises MisuseError for an id that is no text.
         """
+        refuse_unless(isinstance(thread_id, str | None), "a thread is named by its id", thread_id)
         self._router.subscribe(thread_id, sink, methods)
 
     def unsubscribe(self, thread_id: str | None, sink: NotificationSink) -> None:

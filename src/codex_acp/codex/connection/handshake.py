@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, cast
 
 from codex_acp._version import __version__
 from codex_acp.codex._generated.version import OLDEST_VERSION, SCHEMA_VERSION
-from codex_acp.errors import CodexTooOld
+from codex_acp.errors import CodexTooOld, several
 from codex_acp.jsonrpc import encode_json, encode_request
 from codex_acp.transport.child import ChildProcess
 
@@ -41,7 +41,9 @@ class Hello:
         opt_out_notifications: Iterable[str],
     ) -> None:
         self.params: EncodedJson = encode_json(
-            initialize_params(client_info, capabilities, tuple(opt_out_notifications))
+            initialize_params(
+                client_info, capabilities, several("opt_out_notifications", opt_out_notifications)
+            )
         )
         self.is_sent: bool = False
         """Whether the request is on the link already."""

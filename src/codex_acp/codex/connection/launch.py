@@ -21,6 +21,7 @@ from codex_acp.errors import (
     CodexNotFound,
     LaunchError,
     MisuseError,
+    environment,
     how_ended,
     refuse_unless,
     several,
@@ -83,7 +84,7 @@ class LaunchOptions:
             refuse_unless(is_path, f"{name} is a path", path)
             set_once(self, name, None if path is None else os.fspath(path))
         set_once(self, "args", several("args", args))
-        set_once(self, "env", None if env is None else dict(env))
+        set_once(self, "env", environment(env))
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"LaunchOptions cannot be changed; make new ones to set {name!r}")
@@ -116,6 +117,8 @@ def spawn_app_server(
     Raises CodexNotFound, CodexNotExecutable, or LaunchError if the start fails for another reason
     (the directory is missing, the system is out of processes).
     """
+    wanted = f"a Codex is started with LaunchOptions, e.g. LaunchOptions(codex={options!r})"
+    refuse_unless(isinstance(options, LaunchOptions | None), wanted, options)
     options = LaunchOptions() if options is None else options
     binary = find_codex(options.codex, {**os.environ, **(options.env or {})})
     if options.cwd is not None and not os.path.isdir(options.cwd):
@@ -321,6 +324,7 @@ def remote_link(url: str, token: Token | None = None) -> WebSocketLink:
     from codex_acp.transport.remote_address import RemotePeer, check_remote_url
     from codex_acp.transport.websocket import WebSocketLink
 
+    refuse_unless(isinstance(url, str), "the URL of an app-server is a text", url)
     if url.startswith(UNIX_PREFIX):
         path = url.removeprefix(UNIX_PREFIX)
         if not path.startswith("/"):
@@ -346,6 +350,7 @@ def signed_bearer_token(
     ``--ws-audience``. ``lifetime`` is in seconds from ``now`` (Unix time; default: this moment). A
     program that connects again later passes ``token=lambda: signed_bearer_token(secret)``.
     """
+    refuse_unless(isinstance(secret, str | bytes), "the secret is a text", type(secret))
     import base64
     import hmac
     import json

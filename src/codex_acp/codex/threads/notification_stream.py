@@ -14,7 +14,7 @@ import anyio
 from codex_acp._json import text_at
 from codex_acp.codex._generated import models
 from codex_acp.codex.connection.notification_router import NotificationSink, is_unloaded
-from codex_acp.errors import ErrorReply, MisuseError
+from codex_acp.errors import ErrorReply, refuse_unless
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -48,8 +48,8 @@ class NotificationStream:
         *,
         limit: int = DEFAULT_LIMIT,
     ) -> None:
-        if limit < 1:
-            raise MisuseError(f"the limit of a stream must be at least 1, not {limit}")
+        is_number = type(limit) is int and limit >= 1
+        refuse_unless(is_number, "the limit of a stream must be at least 1", limit)
         self._client = client
         self._thread_id = thread_id
         self._limit = limit

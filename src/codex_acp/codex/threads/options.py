@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypedDict
 
 from codex_acp._files import absolute
 from codex_acp.codex._generated import models
-from codex_acp.errors import MisuseError, UnknownOption
+from codex_acp.errors import MisuseError, UnknownOption, refuse_unless
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -239,9 +239,9 @@ def mention(path: str, *, name: str) -> UserInput:
     Codex ignores mentions of files: write their paths as text. Raises MisuseError for a path
     without a scheme.
     """
-    if "://" not in path:
-        wanted = "an app or a plugin ('app://...')"
-        raise MisuseError(f"a mention is {wanted}, not {path!r}; write paths as text")
+    wanted = "a mention is 'app://...'; write the paths of files as text"
+    refuse_unless("://" in str(path), wanted, path)
+    refuse_unless(isinstance(name, str), "the name in a mention is a text", name)
     return models.MentionUserInput(name=name, path=path)
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Unpack, cast, overload
 from codex_acp.codex._generated import models
 from codex_acp.codex._generated.methods import MODELS
 from codex_acp.codex.threads.options import ForkOptions, ResumeOptions, TurnOptions, params_of
-from codex_acp.errors import MisuseError
+from codex_acp.errors import MisuseError, refuse_unless
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -224,7 +224,8 @@ class Thread:
         return info
 
     async def rename(self, name: str) -> None:
-        """Give the thread a name."""
+        """Give the thread a name. Raises MisuseError for a name that is no text."""
+        refuse_unless(isinstance(name, str), "a thread's name is a text", name)
         await self._client.thread_name_set(models.ThreadSetNameParams(thread_id=self.id, name=name))
 
     async def archive(self) -> None:

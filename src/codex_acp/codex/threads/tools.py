@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, cast
 
 import anyio
-from pydantic import PydanticSchemaGenerationError, PydanticUserError, TypeAdapter, ValidationError
+from pydantic import PydanticUserError, TypeAdapter, ValidationError
 from pydantic_core import ArgsKwargs, SchemaError, from_json, to_json
 
 from codex_acp._json import text_at, value_at
@@ -67,9 +67,9 @@ class Tool:
         """The function, called with keyword arguments."""
         self.name: str = default_name if name is None else name
         """Name of the tool for the model."""
-        if not _NAME.fullmatch(self.name):
-            message = f"{self.name!r} is no name for a tool: letters, digits, _ and -, at most 64"
-            raise MisuseError(message)
+        is_name = isinstance(self.name, str) and _NAME.fullmatch(self.name)
+        wanted = "a tool's name has at most 64 letters, digits, _ and -"
+        refuse_unless(is_name, wanted, self.name)
         if timeout is not None:
             must_be_seconds("timeout", timeout)
         self.timeout = timeout
@@ -78,6 +78,8 @@ class Tool:
             inspect.getdoc(function) or "" if description is None else description
         )
         """Description for the model."""
+        is_text = isinstance(self.description, str)
+        refuse_unless(is_text, "a tool's description is a text", self.description)
         self._arguments = _arguments_of(function, self.name)
         try:
             schema = self._arguments.json_schema()
@@ -310,7 +312,7 @@ class OutputType(Generic[T]):
         try:
             self._adapter: TypeAdapter[T] = TypeAdapter(wanted)
             schema = self._adapter.json_schema()
-        except (PydanticSchemaGenerationError, PydanticUserError, SchemaError) as error:
+        except (KeyError, PydanticUserError, SchemaError) as error:
             reason = str(error).split("\n", 1)[0]
             how = "give a pydantic model, a dataclass or a TypedDict"
             raise MisuseError(f"{self.name} cannot be an output type: {reason}; {how}") from error

@@ -235,14 +235,14 @@ class Turn(Generic[T]):
 
     async def _start_shielded(self, marks: TurnMarks) -> str:
         """Start the turn and return its id; if cancelled, interrupt the turn that begins."""
-        task = asyncio.ensure_future(self._start(marks))
+        task = asyncio.ensure_future(self._start())
         try:
-            return await shielded(task)
+            return await shielded(task) or await self._next_begun(marks)
         except asyncio.CancelledError:
             with anyio.move_on_after(CLOSE_SECONDS, shield=True):
                 await asyncio.wait([task])
                 try:
-                    self._id = marks.turn_id = await task
+                    self._id = marks.turn_id = await task or await self._next_begun(marks)
                 except CodexAcpError as error:
                     logger.info("the turn that was given up had not begun: %s", error)
             if not task.done():
@@ -251,10 +251,10 @@ class Turn(Generic[T]):
                 asyncio.ensure_future(self._interrupt_late(task, marks))  # noqa: RUF006
             raise
 
-    async def _interrupt_late(self, start: Awaitable[str], marks: TurnMarks) -> None:
+    async def _interrupt_late(self, start: Awaitable[str | None], marks: TurnMarks) -> None:
         """Interrupt a turn that begins after it was given up."""
         try:
-            marks.turn_id = await start
+            marks.turn_id = await start or await self._next_begun(marks)
             await marks.interrupt()
         except CodexAcpError as error:
             logger.info("a turn that was given up has not begun, or has ended: %s", error)
@@ -262,12 +262,14 @@ class Turn(Generic[T]):
             self._services.hand_over.turns.discard(marks)
             marks.close()
 
-    async def _start(self, marks: TurnMarks) -> str:
-        """Send the call that starts the turn; return the turn's id."""
+    async def _start(self) -> str | None:
+        """Send the call that starts the turn; return the turn's id, as `_begin` does."""
         turn_id = await self._begin()
         self._services.hand_over.note_turn(self.thread_id)
-        if turn_id is not None:
-            return turn_id
+        return turn_id
+
+    async def _next_begun(self, marks: TurnMarks) -> str:
+        """Wait for the thread's next turn, and return its id."""
         await marks.wait_for(lambda: bool(marks.begun))
         if not marks.begun and marks.closed:
             raise ThreadClosed(self._record.result(""))

@@ -17,7 +17,7 @@ from codex_acp.codex._generated import notifications
 from codex_acp.codex.approvals.running_items import USED_BY_ITEMS, Items
 from codex_acp.codex.connection.notification_router import NotificationSink, thread_of
 from codex_acp.codex.connection.server_requests import OpenRequest, as_text
-from codex_acp.errors import TransportError, must_be_seconds
+from codex_acp.errors import TransportError, must_be_seconds, refuse_unless
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -51,7 +51,7 @@ class TurnWatchdog(NotificationSink):
     `check` from a timer of the program's own. ``after`` and ``clock`` are in seconds. An event of a
     sub-agent counts for the turns above it; events without a thread do not count.
 
-    Raises MisuseError if ``after`` is not positive.
+    Raises MisuseError if ``after`` is not positive, or ``report`` is no function.
     """
 
     def __init__(
@@ -62,6 +62,7 @@ class TurnWatchdog(NotificationSink):
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         must_be_seconds("after", after)
+        refuse_unless(callable(report), "report is a function", report)
         self._client = client
         self._after = after
         self._report = report
