@@ -127,7 +127,7 @@ MISTAKES: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: NotificationStream(a_client(), cast("Any", a_thread())), MisuseError, "by its id"),
     (lambda: NotificationStream(a_client(), limit=cast("Any", "x")), MisuseError, "at least 1"),
     (lambda: TurnWatchdog(a_client(), 1, cast("Any", None)), MisuseError, "report is a function"),
-    (lambda: a_client().tool(name=cast("Any", 3))(print), MisuseError, "a tool's name has"),
+    (lambda: a_client().tool(name=cast("Any", 3))(print), MisuseError, "3 is no name for a tool"),
     (lambda: a_client().handle(cast("Any", None)), MisuseError, '@codex.handle("currentTime/read'),
     (lambda: run(a_thread().rename(cast("Any", 3))), MisuseError, "a thread's name is a text"),
     (lambda: a_thread().turn("Hi.", model=cast("Any", object())), MisuseError, "sent as JSON"),

@@ -345,9 +345,11 @@ class Side:
             # Do not re-raise: a CancelledError that comes from inside the handler (it awaited a
             # task that was cancelled elsewhere) would end the task group and the connection.
             answer_rpc_error(responder, cancelled_error(method))
-        except (SystemExit, KeyboardInterrupt) as error:
+        except BaseException as error:
             answer_rpc_error(responder, cancelled_error(method, f"ended by {error!r}"))
-            raise ProgramExit(error) from error
+            if isinstance(error, SystemExit | KeyboardInterrupt):
+                raise ProgramExit(error) from error
+            raise
         finally:
             key = (type(responder.id), responder.id)
             if self._open.get(key) is entry:  # else the peer used the id again, after the answer

@@ -67,9 +67,9 @@ class Tool:
         """The function, called with keyword arguments."""
         self.name: str = default_name if name is None else name
         """Name of the tool for the model."""
-        is_name = isinstance(self.name, str) and _NAME.fullmatch(self.name)
-        wanted = "a tool's name has at most 64 letters, digits, _ and -"
-        refuse_unless(is_name, wanted, self.name)
+        if type(self.name) is not str or not _NAME.fullmatch(self.name):
+            message = f"{self.name!r} is no name for a tool: letters, digits, _ and -, at most 64"
+            raise MisuseError(message)
         if timeout is not None:
             must_be_seconds("timeout", timeout)
         self.timeout = timeout
