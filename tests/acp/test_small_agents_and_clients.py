@@ -384,11 +384,11 @@ async def test_a_failing_answer_is_told_alike_in_both_versions(returned: Any, sa
 @pytest.mark.parametrize(
     "answer", [lambda _: sys.exit(3), lambda _: asyncio.to_thread(sys.exit, 3)]
 )
-async def test_an_answer_may_end_the_program(answer: Any) -> None:
+async def test_an_answer_may_end_the_program(answer: Any, spoken: Any) -> None:
     near, far = memory_pair()
 
     async def prompt() -> None:
-        async with connect_agent(near, name="test", protocol_version=World.spoken) as agent:
+        async with connect_agent(near, name="test", protocol_version=spoken) as agent:
             opened = await agent.side.session_new(types.NewSessionRequest(cwd="/", mcp_servers=[]))
             request = types.PromptRequest(session_id=opened.session_id, prompt=[])
             with pytest.raises((ErrorReply, TransportError)):
