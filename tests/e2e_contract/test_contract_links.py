@@ -1,4 +1,4 @@
-"""What is shown of links and of files that are replaced, on the real Codex (contract 3.8)."""
+"""What is shown of links, of moves and of files that are replaced, on the real Codex (3.8)."""
 
 from __future__ import annotations
 
@@ -51,6 +51,28 @@ SEVERAL = SCENES.add(
     "several",
     patch("several", "*** Add File: several/a", "+a", *edit("several/b"), *edit("several/docs/c")),
     DONE,
+)
+ONTO_ITSELF = {
+    name: SCENES.add(f"onto {name}", patch(f"onto-{name}", *edit("onto/a", f"onto/{name}")), DONE)
+    for name in ("a", "link")
+}
+MEET = {
+    f"meet-{number}": SCENES.add(f"meet {number}", patch(f"meet-{number}", *lines), DONE)
+    for number, lines in enumerate(
+        [
+            (*edit("meet-0/a", "meet-0/c"), *edit("meet-0/b", "meet-0/c")),
+            (*edit("meet-1/a", "meet-1/b"), *edit("meet-1/b")),
+            ("*** Add File: meet-2/c", "+new", *edit("meet-2/a", "meet-2/c")),
+            (*edit("meet-3/a"), *edit("meet-3/link")),
+            (*edit("meet-4/link", "meet-4/c"), *edit("meet-4/a")),
+        ]
+    )
+}
+APART = SCENES.add(
+    "apart", patch("apart", "*** Delete File: apart/link", *edit("apart/a"), *edit("apart/b")), DONE
+)
+REWRITTEN = SCENES.add(
+    "rewritten", patch("rewritten", *edit("rewritten/a", "rewritten/docs/a")), DONE
 )
 GRANT = SCENES.add(
     "grant",
@@ -268,6 +290,73 @@ async def test_3_8_a_move_onto_a_file_says_what_is_lost(bench: ContractBench) ->
     assert [(file.name, file.read_text()) for file in place.glob("[ab]")] == [("b", "new\n")]
     assert "replacing it" in bench.call(session, "move")["title"]
     assert bench.diffs(session, "move") == {str(place / "b"): "new\n", str(place / "a"): ""}
+
+
+def files(bench: ContractBench, name: str) -> Path:
+    """A directory with the files ``a`` and ``b``, and ``link``, which leads to ``a``."""
+    place = bench.path(name)
+    place.mkdir(exist_ok=True)
+    for file in ("a", "b"):
+        (place / file).write_text("old\n")
+    if not (place / "link").is_symlink():
+        (place / "link").symlink_to("a")
+    return place
+
+
+@pytest.mark.parametrize("target", ONTO_ITSELF)
+async def test_3_8_a_move_of_a_file_onto_itself_is_shown_as_its_deletion(
+    bench: ContractBench, target: str
+) -> None:
+    place = files(bench, "onto")
+    session = await bench.new_session()
+    prompt = bench.prompt(session, ONTO_ITSELF[target])
+    asked = await bench.asks.next_permission()
+    named = f"moved to its own place, {place / target}, which removes it"
+    assert asked.title.replace("`", "") == f"Delete {place / 'a'} ({named})"
+    assert bench.diffs(session, f"onto-{target}") == {str(place / "a"): ""}
+    asked.choose("allow_once")
+
+    assert await prompt.end() == "end_turn"
+    assert not (place / "a").exists()
+    assert bench.call(session, f"onto-{target}")["title"].startswith("Delete a ")
+    assert bench.diffs(session, f"onto-{target}") == {str(place / "a"): ""}
+
+
+@pytest.mark.parametrize("name", MEET)
+async def test_3_8_changes_that_meet_in_one_file_are_not_asked_about(
+    bench: ContractBench, name: str
+) -> None:
+    place = files(bench, name)
+    session = await bench.new_session()
+    assert await bench.prompt(session, MEET[name]).end() == "end_turn"
+    assert bench.replies(session) == [{"decision": "decline"}]
+    assert f"several of its changes meet in {place}" in bench.said(session).replace("`", "")
+    assert {file.read_text() for file in place.iterdir()} == {"old\n"}
+
+
+async def test_3_8_changes_that_do_not_meet_are_asked_about(bench: ContractBench) -> None:
+    place = files(bench, "apart")
+    session = await bench.new_session()
+    prompt = bench.prompt(session, APART)
+    (await bench.asks.next_permission()).choose("allow_once")
+
+    assert await prompt.end() == "end_turn"
+    assert [file.read_text() for file in sorted(place.iterdir())] == ["new\n", "new\n"]
+
+
+async def test_3_2_a_moved_file_with_another_text_by_now_stays(bench: ContractBench) -> None:
+    place = Place(bench, "rewritten")
+    source = place.inside / "a"
+    source.write_text("harmless\nold\n")
+    session = await bench.new_session()
+    prompt = bench.prompt(session, REWRITTEN)
+    asked = await bench.asks.next_permission()
+    source.write_text("harmful!\nold\n")
+    asked.choose("allow_once")
+
+    assert await prompt.end() == "end_turn"
+    assert [*place.outside.iterdir()] == []
+    assert "no longer what was shown" in bench.said(session)
 
 
 async def test_3_8_several_files_are_counted_and_those_behind_links_stand_first(

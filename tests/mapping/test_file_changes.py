@@ -42,6 +42,10 @@ def diff(path: str, old: str | None, new: str) -> Json:
     return {"type": "diff", "path": path, "oldText": old, "newText": new}
 
 
+def as_text(text: str) -> Json:
+    return {"type": "content", "content": {"type": "text", "text": text}}
+
+
 @pytest.mark.parametrize("status", ["inProgress", "completed", "failed"])
 @pytest.mark.parametrize("text", [BEFORE, AFTER])
 def test_an_edit_shows_the_whole_file_whether_it_was_read_before_or_after(
@@ -100,10 +104,22 @@ def test_a_moved_file_is_shown_at_its_new_place(files: dict[str, str]) -> None:
     patch = f"{PATCH}\n\nMoved to: /w/b"
     call = shown(file_change(change("/w/a", "update", patch, "/w/b")), files)
 
-    assert call["content"] == [diff("/w/b", BEFORE, AFTER)]
+    assert call["content"] == [as_text("/w/a moves to /w/b"), diff("/w/b", BEFORE, AFTER)]
     assert call["title"] == "Edit and move a to /w/b"
     assert call["locations"] == [{"path": "/w/a", "line": 2}, {"path": "/w/b", "line": 2}]
     assert call["kind"] == "edit"
+
+
+def test_a_client_of_version_1_reads_which_file_a_move_takes_away() -> None:
+    """The title may be cut, and a diff of this version has one path."""
+    moved = [
+        change(f"/w/{n}{'x' * 99}", "update", f"\n\nMoved to: /b/{n}", f"/b/{n}") for n in range(99)
+    ]
+    call = shown(file_change(*moved), {one["path"]: "text\n" for one in moved})
+    assert "more" in call["title"]
+    assert [part for part in call["content"] if part["type"] == "content"] == [
+        as_text(f"{one['path']} moves to /b/{n}") for n, one in enumerate(moved)
+    ]
 
 
 def test_a_mere_move_is_a_move() -> None:
@@ -112,7 +128,7 @@ def test_a_mere_move_is_a_move() -> None:
 
     assert call["kind"] == "move"
     assert call["title"] == "Move a to /w/b"
-    assert call["content"] == [diff("/w/b", "text\n", "text\n")]
+    assert call["content"] == [as_text("/w/a moves to /w/b"), diff("/w/b", "text\n", "text\n")]
     assert wanted_looks(item_of(item), ()) == {"/w/a": True, "/w/b": True}
 
 
@@ -304,7 +320,7 @@ def test_a_move_whose_source_was_not_read_still_shows_what_is_replaced() -> None
 def test_a_move_that_is_done_is_not_taken_for_a_replacement() -> None:
     call = moving(nothing("/w/a"), there("/w/b", AFTER))
     assert call["title"] == "Edit and move a to /w/b"
-    assert call["content"] == [diff("/w/b", BEFORE, AFTER)]
+    assert call["content"] == [as_text("/w/a moves to /w/b"), diff("/w/b", BEFORE, AFTER)]
 
 
 def test_a_file_behind_a_link_is_shown_where_it_really_is() -> None:

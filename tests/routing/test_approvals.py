@@ -110,7 +110,7 @@ tricks = pytest.mark.parametrize(
         (command(kind="writeStdin", approvalId="s"), [command_item(TRICK)]),
         (file_change(grantRoot=TRICK), [file_item(change(TRICK, TRICK, "update"))]),
         (file_change(), [file_item(change("a", "t", "update", move_path=TRICK))]),
-        (file_change(), [file_item(change(TRICK, TRICK), change(TRICK, TRICK, "delete"))]),
+        (file_change(), [file_item(change(TRICK, TRICK), change(f"{TRICK}2", TRICK, "delete"))]),
         (permissions(permissions={"fileSystem": {"read": [TRICK], "write": [TRICK]}}), []),
         (
             permissions(

@@ -77,7 +77,7 @@ class Change:
             new = self._change.diff
             added = look.text == new if look.text is not None else look.size == len(new.encode())
             return None if added else look
-        if self.target in (None, self._change.path):
+        if self.target in (None, self._change.path) or self._removes_itself:
             return None
         source = self._looks.get(self._change.path)
         # If Codex moved the file before the look, the look at the target found the moved file.
@@ -86,15 +86,23 @@ class Change:
 
     @property
     def is_surprising(self) -> bool:
-        """Return whether the change replaces a file, or a link leads one of its paths elsewhere."""
+        """Return whether the change loses a file unnamed, or a link leads a path elsewhere."""
         paths = filter(None, (self._change.path, self.target))
         looks = {path: self._looks[path] for path in paths if path in self._looks}
-        return self.replaced is not None or bool(real_paths(looks, self._removed))
+        is_lost = self.replaced is not None or self._removes_itself
+        return is_lost or bool(real_paths(looks, self._removed))
 
     @property
     def _removed(self) -> list[str]:
         """Return the paths that the change removes; a removed link leaves its target."""
         return removed_paths([self._change])
+
+    @property
+    def _removes_itself(self) -> bool:
+        """Return whether a move leads to the file's own place: Codex writes and then removes it."""
+        source = self._looks.get(self._change.path, PathLook()).place or self._change.path
+        target = self.target and (self._looks.get(self.target, PathLook()).real or self.target)
+        return source == target
 
     @property
     def _is_elsewhere(self) -> bool:
@@ -116,6 +124,8 @@ class Change:
             case UpdatePatchChangeKind():
                 if self.target is None:
                     return "Edit"
+                if self._removes_itself:
+                    return "Delete"
                 return "Edit and move" if patch_of(self._change) else "Move"
             case UnknownVariant():
                 return "Change"
@@ -130,8 +140,10 @@ class Change:
             notes.insert(0, _PARTICIPLES[self.verb])
         if isinstance(self._change.kind, AddPatchChangeKind):
             notes += self._unread_notes()
+        if self._removes_itself:
+            notes.append(self._own_place)
         shown = f"{write(path)}{_in_brackets(notes)}"
-        if self.target is None:
+        if self.target is None or self._removes_itself:
             return shown
         target = f"{shown_path(self.target)}{_in_brackets(_notes(self._looks, self.target))}"
         if self.replaced is not None:
@@ -213,6 +225,8 @@ class Change:
                 FileDiff(self.target, "modify", _text_within_limit(replaced), after),
                 FileDiff(change.path, "delete", before),
             ]
+        if self._removes_itself:
+            return [] if before is None else [FileDiff(change.path, "delete", before)]
         text = None
         if texts is None and parse_hunks(patch) is None:
             text = _written_out(change, patch, "diff")
@@ -251,6 +265,11 @@ class Change:
         texts = candidates[0 if self._not_done else -1]
         return texts if max(map(len, texts)) <= WHOLE_TEXT_LIMIT else None
 
+    @property
+    def _own_place(self) -> str:
+        """The note of a move that removes its file."""
+        return f"moved to its own place, {shown_path(self.target or '', None)}, which removes it"
+
     def _unread_notes(self) -> list[str]:
         """Return the note why a replaced file's old text is not shown; nothing if it is shown."""
         replaced = self.replaced
@@ -262,6 +281,8 @@ class Change:
         """Return the notes of the title, with uncut paths."""
         target = [] if self.target is None else [self.target]
         lines = place_lines(self._looks, [self._change.path, *target], self._removed)
+        if self._removes_itself:
+            lines.append(f"{shown_path(self._change.path, None)}: {self._own_place}")
         lines += [
             f"{shown_path(self.target or self._change.path)} is replaced: {why}"
             for why in self._unread_notes()

@@ -228,11 +228,24 @@ def comparable_looks(
 
 def unshowable(approval: ApprovalRequest, looks: Mapping[str, PathLook]) -> str | None:
     """Return why nobody can be asked about an edit, or None. Under a path such as ``/proc/self``
-    Codex changes another file than this process can show."""
+    Codex changes another file than this process can show. Codex makes changes that meet in one file
+    one after the other, but reports each as if it were the only one, in another order."""
+    changes = changes_of(approval)
     per_process = [path for path, look in looks.items() if look.per_process]
-    if not per_process or not changes_of(approval):
-        return None
-    return f"{per_process[0]} leads to different files in different processes"
+    if per_process and changes:
+        return f"{per_process[0]} leads to different files in different processes"
+    found: set[str] = set()
+    for change in changes:
+        named = [path for path in (change.path, move_target(change)) if path is not None]
+        places = {looks.get(path, PathLook()).place or path for path in named}
+        if not isinstance(change.kind, models.DeletePatchChangeKind):
+            places |= {looks.get(path, PathLook()).real or path for path in named}
+        if both := found & places:
+            return (
+                f"several of its changes meet in {min(both)}, in an order that Codex does not say"
+            )
+        found |= places
+    return None
 
 
 def is_network(approval: ApprovalRequest) -> bool:

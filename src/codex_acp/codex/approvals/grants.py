@@ -31,7 +31,7 @@ from codex_acp.codex.approvals.classify import (
     McpToolQuestion,
     PermissionsApproval,
 )
-from codex_acp.codex.approvals.running_items import created_paths, server_of
+from codex_acp.codex.approvals.running_items import created_paths, move_target, server_of
 from codex_acp.wire.codec import digest, plain
 from codex_acp.wire.model import UnknownValue, UnknownVariant, WireModel
 
@@ -266,10 +266,16 @@ def _members(model: WireModel) -> dict[str, JsonValue]:
 
 
 def digest_of(approval: ApprovalRequest, looks: Mapping[str, PathLook] | None = None) -> str:
-    """Return the SHA-256 of the canonical JSON of `arguments_of`, and of where its paths lead."""
-    created = created_paths(changes_of(approval))
+    """Return the SHA-256 of the canonical JSON of `arguments_of`, of where its paths lead, and of
+    the files that it moves: Codex moves the text that a file has by then."""
+    changes = changes_of(approval)
+    created, moved = created_paths(changes), {each.path for each in changes if move_target(each)}
     places = {
-        path: [look.place, look.real, *([look.exists] if path in created else []), look.problem]
+        path: [
+            *(look.place, look.real, look.problem),
+            *([look.exists] if path in created else ()),
+            *([look.size, look.text] if path in moved else ()),
+        ]
         for path, look in (looks or {}).items()
     }
     return digest({**arguments_of(approval), **({"places": places} if places else {})})

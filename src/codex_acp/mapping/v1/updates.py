@@ -26,7 +26,7 @@ from codex_acp.mapping import events
 from codex_acp.mapping.agent import META_KEY
 from codex_acp.mapping.content import write_locations
 from codex_acp.mapping.session import shared_update
-from codex_acp.routing.changes import parse_hunks
+from codex_acp.routing.changes import parse_hunks, shown_path
 from codex_acp.routing.display import as_code, fenced
 
 if TYPE_CHECKING:
@@ -246,6 +246,11 @@ def _diff(diff: blocks.FileDiff) -> Iterator[models.ToolCallContent]:
         case "delete":
             yield models.DiffToolCallContent(path=diff.path, old_text=before, new_text="")
         case "modify" | "move":
+            if diff.moved_from is not None and diff.text is None:
+                moved = (
+                    f"{shown_path(diff.moved_from, None)} moves to {shown_path(diff.path, None)}"
+                )
+                yield models.ContentToolCallContent(content=block_of(blocks.TextBlock(moved)))
             if after is not None and (before is not None or diff.patch is None):
                 old = before or ""  # None would mean a new file
                 yield models.DiffToolCallContent(path=diff.path, old_text=old, new_text=after)
