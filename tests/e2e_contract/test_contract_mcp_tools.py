@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from functools import reduce
+
 import pytest
 
 from codex_acp.testing import McpTool, ScriptedMcpServer, Step, Text, mcp_call
@@ -9,7 +12,7 @@ from tests.e2e_contract.contract_bench import ContractBench, Scenes
 
 SCENES = Scenes()
 DONE: list[Step] = [Text("Done.")]
-TOOLS = ("once", "for_session", "for_good", "never", "late", "same")
+TOOLS = ("once", "for_session", "for_good", "never", "late", "same", "deep")
 
 
 def make_bench(factory: pytest.TempPathFactory, version: int) -> ContractBench:
@@ -59,6 +62,23 @@ SAME = SCENES.add(
     ],
     DONE,
 )
+DEEP: dict[str, object] = {"a": reduce(lambda inner, _: [inner], range(110), [1] * 10_000)}
+NESTED = SCENES.add("deep", [mcp_call("notes", "deep", DEEP, call_id="m14")], DONE)
+
+
+@pytest.mark.attack("model")
+async def test_3_8_arguments_that_stand_deep_are_shown_whole_and_can_be_allowed(
+    bench: ContractBench,
+) -> None:
+    """Indented, they would have two million characters."""
+    session = await bench.new_session()
+    prompt = bench.prompt(session, NESTED)
+    asked = await bench.asks.next_permission()
+    assert any(json.dumps(DEEP) in text for text in asked.texts)
+    asked.choose("allow_once")
+
+    assert await prompt.end() == "end_turn"
+    assert ran(bench, "deep") == [DEEP]
 
 
 async def test_2_7_an_approved_tool_call_runs_once_and_the_next_is_asked_again(

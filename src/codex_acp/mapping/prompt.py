@@ -31,7 +31,14 @@ from codex_acp.mapping.content import (
     block_of_json,
 )
 from codex_acp.routing.changes import CONTENT_LIMIT, code_content
-from codex_acp.routing.display import fenced, inline, shortened, visible, visible_controls
+from codex_acp.routing.display import (
+    fenced,
+    inline,
+    json_text,
+    shortened,
+    visible,
+    visible_controls,
+)
 from codex_acp.wire.codec import plain
 from codex_acp.wire.model import UnknownVariant
 
@@ -313,8 +320,7 @@ def bounded_block(block: ImageBlock | AudioBlock | BlobResource) -> Block:
 
 def json_content(value: object, heading: str = "", limit: int = CONTENT_LIMIT) -> TextBlock:
     """Return a JSON value as a code block of at most ``limit`` characters."""
-    text = json.dumps(plain(value), indent=2, ensure_ascii=False)
-    return code_content(text, "json", heading, limit)
+    return code_content(json_text(plain(value)), "json", heading, limit)
 
 
 def output_block(output: str) -> TextBlock:

@@ -39,6 +39,7 @@ from codex_acp.routing.display import (
     code_span,
     inline,
     is_plain,
+    json_text,
     listed,
     quotation,
     quoted_words,
@@ -390,24 +391,20 @@ def _action(approval: classes.ApprovalRequest) -> list[_Part]:
     """Return the parts that the title and the announced diff do not show in full."""
     match approval:
         case classes.McpToolApproval(item=call) | classes.McpToolQuestion(item=call):
-            return [_Part("Arguments:", _json(call.arguments))]
+            return [_Part("Arguments:", json_text(call.arguments))]
         case classes.CommandApproval(request=request):
             params, more = request.params, request.params.additional_permissions
             parts = [_Part("", params.command, "sh")] if params.command else []
             if is_input(approval) and (running := command_written_to(approval)):
                 parts.append(_Part("Written to the running command:", running, "sh"))
             if more is not None:
-                parts.append(_Part("With more permissions:", _json(plain(more))))
+                parts.append(_Part("With more permissions:", json_text(plain(more))))
             return parts
         case classes.LegacyCommandApproval(request=legacy):
             return [_Part("", shlex.join(legacy.params.command), "sh")]
         case classes.FileChangeApproval():
             return []
         case classes.LegacyPatchApproval() | classes.PermissionsApproval():
-            return [_Part("", _json(grants.arguments_of(approval)))]
+            return [_Part("", json_text(grants.arguments_of(approval)))]
         case _:
             assert_never(approval)
-
-
-def _json(value: object) -> str:
-    return json.dumps(value, indent=2, ensure_ascii=False)

@@ -13,6 +13,7 @@ fetch an image. Foreign text is therefore shown as code: `inline` within a line,
 
 from __future__ import annotations
 
+import json
 import re
 from typing import TYPE_CHECKING, Final
 from unicodedata import category
@@ -123,6 +124,13 @@ def fenced(text: str, language: str = "") -> str:
 def block(text: str, language: str = "") -> str:
     """Return a foreign text as a code block: made visible, and complete."""
     return fenced(visible(text, multiline=True), language)
+
+
+def json_text(value: object) -> str:
+    """Return JSON as text, indented if it is short: each of 100,000 values that stand 100 levels
+    deep would begin with 200 spaces."""
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) > TITLE_LIMIT else json.dumps(value, indent=2, ensure_ascii=False)
 
 
 def quoted_words(server: str, text: str) -> str:
