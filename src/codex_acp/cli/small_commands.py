@@ -86,15 +86,14 @@ def play_file(options: Namespace) -> int:
 
     path, session = options.file, options.session
     try:
-        steps = read_record(path)
+        if session is not None:
+            if session not in {step.session for step in read_record(path)}:
+                return print_error("play", f"{path} has no session {session}")
+            sys.stdout.writelines(as_test(read_record(path), session))
+            return 0
+        played = play(read_record(path))
     except UnreadableRecord as error:
         return print_error("play", error)
-    if session is not None:
-        if all(step.session != session for step in steps):
-            return print_error("play", f"{path} has no session {session}")
-        sys.stdout.writelines(as_test(steps, session))
-        return 0
-    played = play(steps)
     for difference in played.differences:
         sys.stdout.writelines(f"{line}\n" for line in _difference_lines(difference))
     found = len(played.differences)

@@ -169,7 +169,7 @@ def record_sessions(path: Path) -> None:
 if __name__ == "__main__":
     with TemporaryDirectory() as folder:
         record_sessions(Path(folder, "record"))
-        steps = read_record(Path(folder, "record"))
+        steps = [*read_record(Path(folder, "record"))]
     lines = [
         line.replace('"session": 1', f'"session": {number}')
         for number in sorted({step.session for step in steps})

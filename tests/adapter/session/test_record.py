@@ -6,6 +6,7 @@ import json
 import logging
 import os
 import stat
+import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
 from types import UnionType
@@ -150,6 +151,27 @@ def test_what_cannot_be_written_as_json_is_missing_and_the_rest_is_played_up_to_
     assert (played.events, played.missing, played.differences) == (len(TURN), 1, [])
 
 
+def test_an_event_whose_line_would_be_too_long_is_missing(tmp_path: Path) -> None:
+    path = tmp_path / "record.jsonl"
+    large = PromptFailure(-1, "x", {"large": list(range(400_000))})
+    _recorded(path, *TURN, ev.Lost(large), ev.Moved())
+    assert play(read_record(path)).missing == 1
+
+
+def test_a_record_is_played_without_holding_the_steps_of_all_its_lines(tmp_path: Path) -> None:
+    path = tmp_path / "record.jsonl"
+    _recorded(path, *TURN)
+    lines = path.read_text().splitlines(keepends=True)
+    path.write_text(lines[0] + "".join(lines[1:]) * 2_000)
+    tracemalloc.start()
+    try:
+        play(read_record(path))
+        highest = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert highest < 3 * path.stat().st_size
+
+
 def test_a_record_has_a_bound(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -182,6 +204,7 @@ def test_a_record_has_a_bound(
         ('{"record": 2, "version": "\\u001b[2J"}\n', r"recorded by version '\x1b[2J'"),
         (json.dumps({"record": "x" * 9_000}) + "\n", f"it is of format '{'x' * 39}, not 1"),
         (HEAD + "[" * 100_000 + "\n", "too deep"),
+        (HEAD + " " * 1_048_576 + "{}\n", "line 2 (recorded by version '0'): it is longer than"),
         (f'{HEAD}{{"event": {DEEP}, "effects": []}}\n', "line 2"),
     ],
 )  # fmt: skip
@@ -201,7 +224,7 @@ def test_no_pipe_device_or_missing_file_is_read(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to("/dev/zero")
     for name in ("pipe", "link", "missing", "."):
         with pytest.raises(UnreadableRecord, match="cannot be read"):
-            read_record(tmp_path / name)
+            [*read_record(tmp_path / name)]
 
 
 def test_a_test_of_a_session_that_has_a_gap_is_what_was_recorded(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ the fields. Texts are redacted as in a transcript; ids of prompts, turns and ite
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import re
@@ -40,7 +41,7 @@ from codex_acp.transcript.writer import LineWriter
 
 if TYPE_CHECKING:
     import logging
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
 
 FORMAT: Final = 1
@@ -48,6 +49,9 @@ FORMAT: Final = 1
 
 MAX_BYTES: Final = 64 * 1024 * 1024
 """Bytes of a file: some hundred thousand turns. A last line notes that events are missing."""
+
+MAX_LINE: Final = 1024 * 1024
+"""Bytes of a line: an event and its effects take a few hundred."""
 
 CLOSE_SECONDS: Final = 0.25
 """Seconds to write the lines that still wait when the program ends."""
@@ -203,11 +207,13 @@ class SessionRecorder:
         line = {"session": self._numbers[machine]}
         try:
             self._put(line | {"event": to_json(event), "effects": [*map(to_json, effects)]})
-        except (ValueError, TypeError, RecursionError):  # Codex's data of an error may be anything
+        except (ValueError, TypeError, RecursionError):  # an error's data may be anything, and long
             self._put(line | {"missing": 1})
 
     def _put(self, entry: dict[str, Any]) -> None:
         line = json.dumps(entry, allow_nan=False) + "\n"
+        if len(line) > MAX_LINE:
+            raise ValueError("no line of a record is so long")
         if self._bytes_left <= 0:
             return
         self._bytes_left -= len(line)
@@ -228,23 +234,27 @@ def _gap(missing: int) -> str:
 # Playing.
 
 
-def read_record(path: str | Path) -> list[Step]:
-    """Read a record. Raises UnreadableRecord for a file that is no record of this format."""
+def read_record(path: str | Path) -> Iterator[Step]:
+    """Yield the steps of a record, one line at a time: a short line can become large objects.
+
+    Raises UnreadableRecord for a file that is no record of this format.
+    """
     try:
         data = read_regular(path, 2 * MAX_BYTES)  # generous: a recorder stops at MAX_BYTES
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or error
         raise UnreadableRecord(f"{path} cannot be read: {why}") from error
-    lines = data.decode(errors="replace").split("\n")
     if not data:
         raise UnreadableRecord(f"{path} is empty: nothing was recorded")
-    if lines.pop():
-        raise UnreadableRecord(f"{path}, line {len(lines) + 1}: it is cut off in the middle")
-    steps: list[Step] = []
+    if not data.endswith(b"\n"):
+        number = data.count(b"\n") + 1
+        raise UnreadableRecord(f"{path}, line {number}: it is cut off in the middle")
     version, offset, highest = "", 0, 0
-    for number, line in enumerate(lines, 1):
+    for number, line in enumerate(io.BytesIO(data), 1):
         try:
-            entry = json.loads(line) if line else {}
+            if len(line) > MAX_LINE:
+                raise ValueError(f"it is longer than {MAX_LINE} bytes")
+            entry = {} if line == b"\n" else json.loads(line)
             if "record" in entry:  # a process begins here, and numbers its sessions from 1 again
                 version, offset = str(entry.get("version")), highest
                 if entry["record"] != FORMAT:
@@ -254,12 +264,11 @@ def read_record(path: str | Path) -> list[Step]:
             elif entry:
                 step = _step(number, entry, offset)
                 highest = max(highest, step.session)
-                steps.append(step)
+                yield step
         except (ValueError, TypeError, AttributeError, RecursionError) as error:
             why = "it is too deep" if isinstance(error, RecursionError) else str(error)
             by = f" (recorded by version {version[:40]!r})" if version else ""
             raise UnreadableRecord(f"{path}, line {number}{by}: {why}") from None
-    return steps
 
 
 def _step(number: int, entry: dict[str, Any], offset: int) -> Step:
@@ -294,7 +303,7 @@ class Played(NamedTuple):
     differences: list[Difference]
 
 
-def play(steps: list[Step]) -> Played:
+def play(steps: Iterable[Step]) -> Played:
     """Let a new machine handle each session's events, up to the session's first difference."""
     machines: dict[int, SessionMachine | None] = {}
     differences, events, missing = [], 0, set()
@@ -324,7 +333,7 @@ def play(steps: list[Step]) -> Played:
 # Making a test.
 
 
-def as_test(steps: list[Step], session: int) -> Iterator[str]:
+def as_test(steps: Iterable[Step], session: int) -> Iterator[str]:
     """Yield the lines of one session for a test: short ids, no texts, this version's effects."""
     machine, name = SessionMachine(), _Names()
     yield json.dumps({"record": FORMAT, "version": __version__}) + "\n"
