@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import signal
 import subprocess
@@ -274,6 +275,36 @@ def test_a_configuration_that_is_no_file(
     report = look("--codex", "/none")
     levels = [one["level"] for one in report["checks"] if one["check"] == "config"]
     assert levels[-1] == "problem"
+
+
+@pytest.mark.parametrize("key", ["a." * 400_000 + "a", """'a.b' . "c\\"" .""" * 20_000 + "a"])
+def test_a_dotted_key_of_very_many_parts_ends_with_its_line(
+    key: str, home: Path, look: Callable[..., dict[str, Any]]
+) -> None:
+    (home / "config.toml").write_text(f"[b]\n{key} = 1\n")
+    level, text = about(look("--codex", "/none"), "config")
+    assert level == "problem"
+    assert re.match(r"line 2 of .*config.toml has a key of more than 32 parts$", text)
+
+
+def test_words_with_dots_in_texts_are_no_long_key(
+    home: Path, look: Callable[..., dict[str, Any]]
+) -> None:
+    prose = "Do this. Do that. " * 2_000
+    text = f'a = "{prose}"  # {"." * 80}\nb = """\n{prose}"""\n{"c." * 31}c = 1\n'
+    (home / "config.toml").write_text(text)
+    assert about(look("--codex", "/none"), "config")[0] == "ok"
+
+
+def test_an_integer_that_is_too_long_to_be_read_is_no_traceback(
+    home: Path, look: Callable[..., dict[str, Any]]
+) -> None:
+    (home / "config.toml").write_text(f"a = {'9' * 5_000}\n")
+    checks = look("--codex", "/none")["checks"]
+    texts = [one["text"] for one in checks if one["check"] == "config"]
+    assert texts[1:] == [
+        "config.toml is no TOML: a mistake somewhere (a number too long, or lists too deep)"
+    ]
 
 
 def test_a_disk_that_has_stopped_is_given_up(

@@ -190,6 +190,13 @@ MAX_CONFIG: Final = 1024 * 1024
 """Most bytes of a file that is read or copied; a configuration has a few thousand."""
 VERSION_SECONDS: Final = 20.0
 """Time limit of ``codex --version``: a first start reads a binary of 300 MB from the disk."""
+MAX_KEY_PARTS: Final = 32
+"""Most parts of a dotted key, for which Python's TOML parser takes quadratic time."""
+_PART: Final = rb"""(?:[\w-]++|"(?:[^"\\\n]|\\.)*+"?|'[^'\n]*+'?)[ \t]*+"""
+_KEYS: Final = re.compile(
+    rb"(?P<long>(?:%b\.[ \t]*+){%d})|(?:%b\.?+[ \t]*+)++" % (_PART, MAX_KEY_PARTS, _PART)
+)
+"""Matches dotted keys, and all other words and quoted values, which are not searched again."""
 _ACCESS_OF_OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
 _WRITE_OF_OTHERS: Final = stat.S_IWGRP | stat.S_IWOTH
 """Permission bits of the group and of everybody: all users but the owner."""
@@ -327,6 +334,11 @@ def _check_config(path: Path) -> tuple[Finding, bytes | None]:
     except (OSError, ValueError) as error:
         text = f"{path} cannot be read: {getattr(error, 'strerror', None) or error}"
         return problem(check, text, "make it a file that you may read, or move it away"), None
+    for key in _KEYS.finditer(content):
+        if key["long"] is not None:
+            line = content.count(b"\n", 0, key.start()) + 1
+            text = f"line {line} of {path} has a key of more than {MAX_KEY_PARTS} parts"
+            return problem(check, text, "shorten the key, or move the file away"), None
     return Finding(check, "ok", f"{path} can be read ({len(content)} bytes)"), content
 
 
@@ -336,9 +348,10 @@ def check_syntax(content: bytes | None) -> Iterator[Finding]:
         tomllib.loads((content or b"").decode())
     except UnicodeDecodeError:
         yield problem("config", "config.toml is not UTF-8", "save it as UTF-8")
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # ValueError: an integer of 4,301 digits, too
         # Show only the position from Python's message: the text at that position may be a secret.
-        place = str(error).rpartition("(")[2].rstrip(")") or "somewhere"
+        found = re.search(r"\((at [^()]*)\)\Z", str(error))
+        place = found[1] if found else "somewhere (a number too long, or lists too deep)"
         yield problem("config", f"config.toml is no TOML: a mistake {place}", "mend that line")
 
 
