@@ -33,7 +33,8 @@ def has_glyph(char: str) -> bool:
 
 _SEQUENCE: Final = re.compile(
     r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"  # colours, and moves of the cursor
-    r"|(?:\x1b[\]PX^_]|[\x9d\x90\x98\x9e\x9f])[^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c)"  # titles, links
+    # A title or link; no further one begins in its text, which is so searched only once.
+    r"|(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\x1b\x90\x98\x9c-\x9f]*(?:\x07|\x1b\\|\x9c)"
     r"|\x1b[ -/]*[0-~]"  # all others
 )
 """The control sequences of terminals. Source: ECMA-48, and ``]…BEL`` of xterm."""
@@ -41,7 +42,7 @@ _SEQUENCE: Final = re.compile(
 _DIRECTIONS: Final = (0x061C, 0x200E, 0x200F, *range(0x2028, 0x202F), *range(0x2066, 0x206A))
 """Characters that change a line's direction or begin a new line."""
 
-_CODES: Final = {
+CONTROL_CODES: Final = {
     char: f"\\x{char:02x}" if char < 256 else f"\\u{char:04x}"
     for char in (*range(32), *range(127, 160), *_DIRECTIONS)
     if char not in (9, 10)  # tab and newline
@@ -53,4 +54,4 @@ def plain_text(text: str) -> str:
     """Return ``text`` without control sequences; other control characters become codes."""
     if text.isprintable():
         return text
-    return _SEQUENCE.sub("", text).replace("\r\n", "\n").translate(_CODES)
+    return _SEQUENCE.sub("", text).replace("\r\n", "\n").translate(CONTROL_CODES)

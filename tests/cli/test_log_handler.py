@@ -96,10 +96,10 @@ def test_secrets_go_from_arguments_and_exceptions(log: Log) -> None:
 
 
 def test_what_a_peer_wrote_looks_like_no_line_of_the_log_and_moves_no_cursor(log: Log) -> None:
-    log.log("it said %s", "hi\n2026-01-01 00:00:00,000 ERROR x: forged\x1b[2J\r\x9b")
+    log.log("it said %s", "hi\n2026-01-01 00:00:00,000 ERROR x: forged\x1b[2J\r\x9b\u202e")
     assert log.lines() == [
         "it said hi",
-        "  2026-01-01 00:00:00,000 ERROR x: forged\\x1b[2J\\x0d\\x9b",
+        "  2026-01-01 00:00:00,000 ERROR x: forged\\x1b[2J\\x0d\\x9b\\u202e",
     ]
 
 

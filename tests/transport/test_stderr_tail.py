@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from codex_acp._glyphs import plain_text
 from codex_acp.transport.child import LINE_SIZE, TAIL_SIZE, StderrTail
 
 
@@ -59,6 +60,10 @@ def test_what_steers_a_terminal_is_taken_out(written: bytes, shown: str) -> None
     tail.end()
     assert tail.text() == shown
     assert "\n".join(lines) == shown
+
+
+def test_titles_that_never_end_cost_no_more_than_their_length() -> None:
+    assert plain_text("\x9d\x90a" * 500_000) == r"\x9d\x90a" * 500_000
 
 
 def test_lines_are_whole_and_the_rest_comes_at_the_end() -> None:

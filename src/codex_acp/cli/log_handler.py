@@ -11,6 +11,7 @@ import os
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Final
 
+from codex_acp._glyphs import CONTROL_CODES
 from codex_acp._record import record
 from codex_acp.cli.process import complain
 from codex_acp.transcript.secrets import cut, remember_secrets, scrub
@@ -31,11 +32,8 @@ MAX_REMEMBERED: Final = 64
 """Most written records whose repeats are counted; one fault causes a few records in turn."""
 CLOSE_SECONDS: Final = 0.25
 """Time to write the last lines when the process ends."""
-_CONTROLS: Final = {
-    **{code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160)) if code not in (9, 10)},
-    ord("\n"): "\n  ",  # so that a peer's text cannot look like a line of the log
-}
-"""Control character → its replacement; tabs stay."""
+_CODES: Final = {**CONTROL_CODES, ord("\n"): "\n  "}
+"""Control character → its replacement. A peer's line is indented: it is no record of the log."""
 
 
 @record
@@ -105,7 +103,7 @@ class LogHandler(logging.Handler):
     def _encoded(self, text: str) -> bytes:
         """Return a line without secrets; `LineWriter` calls this method in a thread."""
         self._remember_environment()
-        shown = scrub(text.removesuffix("\n"), MAX_RECORD + 1024).translate(_CONTROLS)
+        shown = scrub(text.removesuffix("\n"), MAX_RECORD + 1024).translate(_CODES)
         return f"{shown}\n".encode(errors="backslashreplace")
 
     def _remember_environment(self) -> None:
