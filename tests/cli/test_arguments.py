@@ -7,6 +7,7 @@ import inspect
 import io
 import json
 import os
+import re
 import subprocess
 import sys
 from argparse import Namespace
@@ -25,6 +26,7 @@ from codex_acp.cli.main import main
 from codex_acp.codex._generated.methods import SERVER_REQUESTS
 from codex_acp.codex.connection.launch import LaunchOptions
 from tests.cli.command import environment
+from tests.cli.command import run as run_process
 from tests.cli.on_terminal import OnTerminal
 
 DEFAULTS: dict[str, object] = {
@@ -159,6 +161,26 @@ def test_help_fits_a_terminal_of_80_columns(
     text = capsys.readouterr().out
     assert text.startswith("usage: codex-acp-sdk")
     assert [line for line in text.splitlines() if len(line) > 80 or line.endswith("-")] == []
+
+
+NAME = "x\x1b]8;;http://evil\x07\u202e\nerror: forged"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["play", NAME], ["transcript", NAME], ["fleet", "show", NAME], ["routes", NAME],
+        ["run", "x", NAME], ["--record", f"/none/{NAME}"], ["--transcript", f"/none/{NAME}"],
+        ["--log-file", f"/none/{NAME}"],
+    ],
+)  # fmt: skip
+def test_an_error_shows_the_control_characters_of_a_name(
+    arguments: list[str], tmp_path: Path
+) -> None:
+    shown = run_process(arguments, environment(tmp_path)).stderr.decode()
+    assert "forged" in shown
+    assert not any(line.startswith("error:") for line in shown.splitlines())
+    assert not re.search("[\x00-\x09\x0b-\x1f\u202e]", shown)
 
 
 @pytest.mark.parametrize("arguments", [["transcript", "x", "--kind", "y"], ["play", "x " * 60]])

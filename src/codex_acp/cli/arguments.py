@@ -60,7 +60,7 @@ class Parser(argparse.ArgumentParser):
         # argparse's own words are "unrecognized arguments: WORDS".
         if has_prompt and message.startswith("unrecognized") and " -" not in message:
             message += "; put a prompt of several words in quotes"
-        self.exit(2, error_text(f"{PROGRAM}: error: {message}\nTry `{self.prog} --help`."))
+        self.exit(2, error_text(f"{PROGRAM}: error: {message}") + f"Try `{self.prog} --help`.\n")
 
 
 def parser_of(word: str, **settings: Any) -> Parser:

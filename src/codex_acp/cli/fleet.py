@@ -69,7 +69,7 @@ def run_or_show(options: Namespace) -> int:
         if options.policy == "ask" and not asks:
             raise MisuseError("--policy ask needs a terminal; there is none, or --json was given")
     except (MisuseError, ValueError) as error:
-        return print_error("fleet", visible(str(error)))
+        return print_error("fleet", error)
     out = open_output(sys.stdout)
     screen = TextOutput(out, sys.stderr, beside_questions=asks)
     start_logging(level, screen.write_log)
@@ -77,9 +77,9 @@ def run_or_show(options: Namespace) -> int:
         with redirect_stdout(sys.stderr):  # Ray prints to stdout
             return run_loop(_Run(options, screen, out, asks=asks).main())
     except (MisuseError, TaskFileError, OutDirectoryError, EngineNotInstalled) as error:
-        return print_error("fleet", visible(str(error)))
+        return print_error("fleet", error)
     except CodexAcpError as error:
-        return print_error("fleet", visible(str(error)), FAILED)
+        return print_error("fleet", error, FAILED)
 
 
 class _Run:
@@ -236,7 +236,7 @@ def show(out: str, *, as_json: bool) -> int:
         outcomes = {outcome.id: outcome for outcome in read_outcomes(folder)}
         ids, histories = read_history(folder / "journal.jsonl")
     except (CodexAcpError, OSError) as error:
-        return print_error("fleet", visible(str(error)))
+        return print_error("fleet", error)
     left = [task_id for task_id in ids if task_id not in outcomes]
     for outcome in outcomes.values():
         if as_json:

@@ -21,10 +21,14 @@ def complain(message: str) -> None:
         if os.isatty(stderr()):
             from codex_acp.cli.terminal import error_text
 
-            message = error_text(message).removesuffix("\n")
+            line = error_text(message)
+        else:  # without the time to load `terminal`
+            from codex_acp._glyphs import plain_text
+
+            line = plain_text(message).replace("\n", " ") + "\n"
         poller.register(stderr(), POLLOUT)
         if poller.poll(COMPLAINT_MILLISECONDS):
-            os.write(stderr(), f"{message}\n".encode(errors="backslashreplace"))
+            os.write(stderr(), line.encode(errors="backslashreplace"))
     except (OSError, ValueError):
         return
 

@@ -192,8 +192,9 @@ def print_error(command: str, error: object, code: int = USAGE) -> int:
 
 
 def error_text(sentence: str) -> str:
-    """Return a sentence with a line end; if stderr is a terminal, broken between words."""
-    return "".join(f"{row}\n" for line in sentence.split("\n") for row in rows_of(line, sys.stderr))
+    """Return a sentence with a line end, made visible, because it may have the name of a file. If
+    stderr is a terminal, the sentence is broken between words."""
+    return "".join(f"{row}\n" for row in rows_of(visible(sentence), sys.stderr))
 
 
 MARK: Final = "\u2503"
