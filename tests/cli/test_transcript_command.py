@@ -18,6 +18,7 @@ from pathlib import Path
 import pytest
 
 from codex_acp.cli.main import main
+from codex_acp.cli.terminal import columns_of
 from codex_acp.cli.transcript_lines import moment
 from codex_acp.fleet.worker import SessionLog
 from tests.cli.command import COMMAND, WAIT_SECONDS, environment, run
@@ -72,7 +73,11 @@ def test_a_file_of_the_first_version_is_shown_as_it_was_written(
 
 
 @pytest.mark.parametrize("columns", [40, 80, 120])
-def test_a_row_of_a_terminal_is_one_row(written: Path, tmp_path: Path, columns: int) -> None:
+@pytest.mark.parametrize("subject", ["touch made", "\u4e00" * 100 + "forged row"])
+def test_a_row_of_a_terminal_is_one_row(
+    written: Path, tmp_path: Path, subject: str, columns: int
+) -> None:
+    written.write_text(written.read_text().replace("touch made", subject))
     ours, theirs = os.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
     env = environment(tmp_path, TERM="xterm")
@@ -90,7 +95,7 @@ def test_a_row_of_a_terminal_is_one_row(written: Path, tmp_path: Path, columns: 
     assert process.wait(WAIT_SECONDS) == 0
     rows = re.sub(r"\x1b\[[0-9;]*m", "", out.decode()).splitlines()
     assert len(rows) == 19
-    assert max(map(len, rows)) < columns
+    assert all(sum(map(columns_of, row)) < columns for row in rows)
     assert b"\x1b[1;33m" in out
     assert ("Codex > client" in rows[3]) == (columns == 120)
 

@@ -6,12 +6,16 @@ import base64
 import hashlib
 import json
 import re
+import sys
 import tracemalloc
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
+from unicodedata import category
 
 import pytest
 
+from codex_acp._glyphs import has_glyph
 from codex_acp.cli.main import main
 from codex_acp.cli.transcript_command import PageData, page_data, page_text
 from codex_acp.cli.transcript_lines import Selection, read_line
@@ -116,6 +120,21 @@ def test_nothing_that_a_transcript_holds_is_markup(text: str) -> None:
     assert details[4]["reason"] == text
     head = page.partition("</head>")[0]
     assert not re.search("[\u202e\u2066\u200b\ufeff\u2028\x00\x1b]", head)
+
+
+def test_the_page_writes_out_each_character_that_has_no_glyph() -> None:
+    script = (files("codex_acp.cli") / "transcript_page" / "text.js").read_text()
+    hidden = re.search(r"const HIDDEN = /\[(.*)\]/gu;", script)
+    assert hidden is not None
+    categories = re.findall(r"\\p\{(\w+)\}", hidden[1])
+    signs = re.sub(r"\\p\{\w+\}", "", hidden[1])
+    ranges = re.sub(r"\\u\{?([0-9a-f]+)\}?", lambda code: chr(int(code[1], 16)), signs)
+    listed = re.compile(f"[{ranges}]")
+    assert [
+        char
+        for char in map(chr, range(sys.maxunicode + 1))
+        if has_glyph(char) == bool(category(char) in categories or listed.match(char))
+    ] == []
 
 
 def test_the_page_may_load_nothing_and_run_only_its_own_script() -> None:

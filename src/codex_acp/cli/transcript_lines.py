@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias, assert_never, get_args
 
 from codex_acp._json import value_at
-from codex_acp.cli.terminal import size_of, wants_colours
+from codex_acp.cli.terminal import clipped, columns_of, size_of, wants_colours
 from codex_acp.errors import InvalidPayload, MisuseError
 from codex_acp.jsonrpc import LineFramer, TooLong
 from codex_acp.routing.display import visible
@@ -471,8 +471,10 @@ class Rows:
         room = max(1, self._columns() - 1)
         row = ""
         for text, style in parts:
-            shown = text if len(text) <= room else f"{text[: room - 1]}\u2026"[:room]
-            room -= len(shown)
+            shown = clipped(text, room)
+            if shown != text:  # the "…" takes two columns on some terminals
+                shown = f"{clipped(text, room - 2)}\u2026" if room > 1 else ""
+            room -= sum(map(columns_of, shown))
             shown = shown.encode(self._encoding, "replace").decode(self._encoding)
             row += f"\x1b[{style}m{shown}\x1b[0m" if self._styled and style != "0" else shown
         self._out.write(row.rstrip() + "\n")
