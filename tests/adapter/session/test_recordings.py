@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -103,7 +103,7 @@ def _next(states: set[State], recorded: ev.Event) -> set[State]:
     return found
 
 
-def _events(steps: list[Step], session: int) -> Iterator[tuple[Step, ev.Event]]:
+def _events(steps: Iterable[Step], session: int) -> Iterator[tuple[Step, ev.Event]]:
     """Yield what is a move: an item that ends was one of a command, and no answered prompt
     waits."""
     commands: set[str] = set()
