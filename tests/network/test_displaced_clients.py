@@ -102,7 +102,7 @@ async def test_who_takes_a_session_over_while_its_prompt_is_cancelled_is_told_of
             await ended.wait()
         raise AssertionError
 
-    running = asyncio.ensure_future(session.await_prompt(prompt()))
+    running = asyncio.ensure_future(session.await_prompt(prompt(), cast("Any", one)))
     await asyncio.sleep(0)
     running.cancel()
     await ending.wait()
@@ -110,6 +110,21 @@ async def test_who_takes_a_session_over_while_its_prompt_is_cancelled_is_told_of
     ended.set()
     await asyncio.wait({running})
     assert other.shown == [PromptEnded(PromptStop("cancelled"))]
+
+
+async def test_who_takes_a_session_over_before_its_prompt_begins_is_told_of_the_end() -> None:
+    agent = SimpleNamespace(sessions=SimpleNamespace(open_session=lambda _: None))
+    one, other = cast("Any", Shown()), Shown()
+    session = NetworkSession("me", cast("Any", agent), one, outlives_client=False)
+    end = PromptStop("end_turn")
+
+    async def prompt() -> PromptResult:
+        return PromptResult(end)
+
+    running = asyncio.ensure_future(session.await_prompt(prompt(), one))
+    session.attach(cast("Any", other), None)
+    await running
+    assert other.shown == [PromptEnded(end)]
 
 
 @pytest.mark.attack("network")

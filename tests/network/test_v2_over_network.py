@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
+from anyio import to_thread
 
 from codex_acp.adapter.network.limits import Limits
-from tests.network.listening_adapter import JsonClient
-from tests.network.served import ALICE, BOB, served, several_tokens
+from codex_acp.codex import LaunchOptions
+from codex_acp.testing import CodexHome, Gate, ScriptedModel, Step, Text
+from tests.network.listening_adapter import WAIT, JsonClient
+from tests.network.served import ALICE, BOB, Served, served, several_tokens
 
 Json = dict[str, Any]
 
@@ -105,3 +111,50 @@ async def test_whoever_takes_a_turn_over_is_told_its_end_in_the_words_of_its_ver
             answer = await other.outcome(await other.prompt(session, "hello"))
             assert answer["result"]["messageId"]
             assert told not in str(other.updates)
+
+
+@asynccontextmanager
+async def compacting(
+    folder: Path,
+) -> AsyncIterator[tuple[ScriptedModel, Served, JsonClient, int, Json]]:
+    """A model that holds the gate ``sum`` of a compaction, a server with the real Codex, a client
+    with a prompt behind the compaction, the request of that prompt, and the params of a resume."""
+    script: list[list[Step]] = [[Text("Hello.")], [Gate("sum"), Text("Short.")], [Text("Late.")]]
+    with ScriptedModel(script) as model, CodexHome(model.base_url) as home:
+        launch = LaunchOptions(env={**os.environ, **home.env})
+        limits = Limits(keep_seconds=600)
+        async with (
+            served(folder, launch=launch, limits=limits) as server,
+            server.connect(version=2) as client,
+        ):
+            session = await client.new_session(home.workspace)
+            await client.outcome(await client.prompt(session, "First."))
+            await client.until(lambda: states(client)[-1:] == ["idle"])
+            await client.outcome(await client.prompt(session, "/compact"))
+            await to_thread.run_sync(model.wait_for_gate, "sum", WAIT)
+            queued = await client.prompt(session, "Second.")
+            await client.ask("session/list", {})  # behind which the server has the prompt
+            where = {"sessionId": session, "cwd": str(home.workspace), "mcpServers": []}
+            yield model, server, client, queued, where
+
+
+async def test_who_lost_the_session_hears_of_the_end_of_each_of_its_prompts(tmp_path: Path) -> None:
+    async with (
+        compacting(tmp_path) as (model, server, one, queued, where),
+        server.connect(version=2) as other,
+    ):
+        await other.ask("session/resume", where)
+        one.rules.displaced(where["sessionId"])
+        before = len(states(one))
+        model.open("sum")
+        assert (await one.outcome(queued))["result"]["messageId"]
+        await one.until(lambda: states(one)[before:] == ["idle", "running", "idle"])
+
+
+async def test_a_prompt_that_waits_behind_another_outlives_its_connection(tmp_path: Path) -> None:
+    async with compacting(tmp_path) as (model, server, one, _, where):
+        await one.break_off()
+        model.open("sum")
+        async with server.connect(version=2) as other:
+            await other.ask("session/resume", where)
+            await other.until(lambda: "Late." in other.text(where["sessionId"]))

@@ -46,6 +46,7 @@ if TYPE_CHECKING:
         Json,
         ListSessions,
         NewSession,
+        PromptSender,
         ResumeSession,
         SessionClient,
     )
@@ -327,11 +328,12 @@ class CodexAgent:
         *,
         joins: bool = False,
         early: EarlyTurn | None = None,
+        sender: PromptSender | None = None,
     ) -> PromptResult:
         """Run a prompt with `Session.prompt` when the session is ready; at once if the prompt has
         begun ``early``. If Codex ended before it read anything of the prompt, run the prompt once
-        more, on the next Codex: an idle Codex may have died unnoticed. Raises RpcError -32002 if
-        the session is not open."""
+        more, on the next Codex: an idle Codex may have died unnoticed. ``sender`` None: the client
+        that shows the session now. Raises RpcError -32002 if the session is not open."""
         from codex_acp.adapter.session.driver import PromptResult, PromptUnread
         from codex_acp.adapter.session.machine import CANCELLED
 
@@ -352,7 +354,8 @@ class CodexAgent:
             return PromptResult(CANCELLED)
 
         prompt = self.sessions.transcript.prompt(session_id, run())
-        return await self.sessions.client_of(session_id).await_prompt(prompt)
+        client = self.sessions.client_of(session_id)
+        return await client.await_prompt(prompt, sender or client.client)
 
     async def begin_prompt(
         self,
@@ -369,7 +372,9 @@ class CodexAgent:
         ``on_accepted`` sets once Codex has taken the message.
 
         Raises RpcError if Codex has not taken the message: what `run_prompt` raises, or -32800
-        with the text ``if_cancelled`` if the prompt was cancelled."""
+        with the text ``if_cancelled`` if the prompt was cancelled. Cancelling the request ends the
+        prompt, unless the sender is gone or shows the session no more."""
+        sender = self.sessions.client_of(session_id).client
         # An early prompt is in the session's queue already, where a cancel finds it.
         in_queue = early is not None
         scope = CancelScope() if in_queue else self.opener.waiting_prompts.open(session_id)
@@ -382,7 +387,7 @@ class CodexAgent:
                 with scope:
                     if in_queue or not scope.cancel_called:
                         await self.run_prompt(
-                            session_id, blocks, on_accepted, joins=joins, early=early
+                            session_id, blocks, on_accepted, joins=joins, early=early, sender=sender
                         )
             except RpcError as error:  # once Codex has the message, nobody waits for the failure
                 failure = error
@@ -394,7 +399,9 @@ class CodexAgent:
         try:
             return await accepted
         except asyncio.CancelledError:  # the client cancelled the request: send no message later
-            scope.cancel()
+            shown_to = self.sessions.client_of(session_id).client
+            if shown_to is not None and shown_to is sender and not shown_to.gone:
+                scope.cancel()
             raise
 
     def cancel(self, session_id: str) -> None:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from codex_acp.adapter.outflow import Outflow
     from codex_acp.adapter.questioner import ConnectionQuestioner
     from codex_acp.adapter.session.driver import PromptResult
+    from codex_acp.adapter.session_client import PromptSender
     from codex_acp.adapter.tasks import Spawn
     from codex_acp.jsonrpc import JsonValue
     from codex_acp.mapping.events import SessionEvent
@@ -43,7 +44,14 @@ class Client:
         self.features = features_in(params.get("clientCapabilities"), version)
         self._version = version
 
-    async def await_prompt(self, prompt: Awaitable[PromptResult]) -> PromptResult:
+    @property
+    def client(self) -> Client:
+        return self
+
+    async def await_prompt(
+        self, prompt: Awaitable[PromptResult], sender: PromptSender | None
+    ) -> PromptResult:
+        del sender
         return await prompt
 
     @cached_property

@@ -80,8 +80,24 @@ class Questioner(Protocol):
         """Tell the client that the page of an elicitation is no longer needed."""
 
 
+class PromptSender(Protocol):
+    """The client of one connection, which sent a prompt."""
+
+    @property
+    def gone(self) -> bool:
+        """Whether the connection is closed."""
+
+    @property
+    def outflow(self) -> SessionOutflow:
+        """The queue of updates to this client."""
+
+
 class SessionClient(Protocol):
     """Capabilities, update queue and questions of the client that shows a session."""
+
+    @property
+    def client(self) -> PromptSender | None:
+        """The client that shows the session now; None while no client shows the session."""
 
     @property
     def features(self) -> ClientFeatures:
@@ -95,7 +111,8 @@ class SessionClient(Protocol):
     def questioner(self) -> Questioner:
         """The sender of questions to the person."""
 
-    async def await_prompt(self, prompt: Awaitable[PromptResult]) -> PromptResult:
-        """Await a prompt of the client that shows the session now. If another client shows the
-        session at the end, tell that client the end."""
-        return await prompt
+    async def await_prompt(
+        self, prompt: Awaitable[PromptResult], sender: PromptSender | None
+    ) -> PromptResult:
+        """Await a prompt of ``sender``. If another client shows the session at the end, tell that
+        client the end."""

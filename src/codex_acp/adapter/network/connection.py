@@ -176,7 +176,7 @@ class NetworkConnection:
     async def run_prompt(self, session_id: str, blocks: Sequence[Block]) -> PromptResult:
         session = self.shown_session(session_id)
         return await session.prompt(
-            self.client, lambda: session.agent.run_prompt(session_id, blocks)
+            self.client, lambda: session.agent.run_prompt(session_id, blocks, sender=self.client)
         )
 
     def cancel(self, session_id: str) -> None:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from codex_acp.acp.capabilities import ClientFeatures
     from codex_acp.adapter.agent import CodexAgent
     from codex_acp.adapter.client import Client
-    from codex_acp.adapter.session_client import OnRequestId, Questioner
+    from codex_acp.adapter.session_client import OnRequestId, PromptSender, Questioner
     from codex_acp.adapter.sessions.session import Session
     from codex_acp.jsonrpc import RequestId
     from codex_acp.routing.ledger import OutcomeCancelled, Selected
@@ -199,8 +199,10 @@ class NetworkSession:
         self._reader: Client | None = None
         """The client that gets the history now. It gets no other event before `attach`, for which
         the journal keeps all events."""
-        self._earlier_clients: list[Client] = []
-        """Earlier clients that must still get the end of the running turn."""
+        self._earlier_clients: set[PromptSender] = set()
+        """Earlier clients that must still get the end of what runs."""
+        self._senders: list[PromptSender] = []
+        """The sender of each prompt that has not ended."""
         self._questions_held = False
         """Whether questions wait although a client shows the session."""
         self._ended = False
@@ -251,14 +253,20 @@ class NetworkSession:
                 self._journal.add(event, turn, sent=client is not None)
         if client is not None:
             client.outflow.send(session_id, event)
-        idle = isinstance(event, events.StateChanged) and event.state == "idle"
-        if idle and session_id == self.session_id:
-            # In ACP v2 this event ends the prompt of an earlier client, too.
-            earlier_clients, self._earlier_clients = self._earlier_clients, []
-            for earlier in earlier_clients:
-                if earlier is not self.client and not earlier.gone:
-                    earlier.outflow.send(session_id, event)
-                    earlier.outflow.flush()
+        if isinstance(event, events.StateChanged) and session_id == self.session_id:
+            self._send_to_earlier(event)
+
+    def _send_to_earlier(self, state: events.StateChanged) -> None:
+        """Send the state to earlier clients: in ACP v2, it shows the end of their prompts. They
+        have no question that would require an action."""
+        if state.state == "requires_action":
+            return
+        for earlier in {*self._earlier_clients, *self._senders}:
+            if earlier is not self.client and not earlier.gone:
+                earlier.outflow.send(self.session_id, state)
+                earlier.outflow.flush()
+        if state.state == "idle":
+            self._earlier_clients.clear()
 
     def flush(self) -> None:
         """Write the queued updates to the client, if any; forget the events of a finished turn."""
@@ -382,8 +390,11 @@ class NetworkSession:
                 _ = task.cancelled() or task.exception()  # else asyncio logs the exception
             raise
 
-    async def await_prompt(self, prompt: Awaitable[PromptResult]) -> PromptResult:
-        sender = self._last_client
+    async def await_prompt(
+        self, prompt: Awaitable[PromptResult], sender: PromptSender | None
+    ) -> PromptResult:
+        assert sender is not None, "only the client that shows a session prompts it"
+        self._senders.append(sender)
         end: events.PromptEnd | None = None
         try:
             result = await prompt
@@ -396,6 +407,7 @@ class NetworkSession:
             end = events.PromptStop("cancelled")
             raise
         finally:
+            self._senders.remove(sender)
             from_earlier = sender.gone or self.client not in (sender, None)
             if end is not None and from_earlier and not self._ended:
                 self.send(self.session_id, events.PromptEnded(end))
@@ -445,8 +457,8 @@ class NetworkSession:
         if earlier is not None and earlier is not client:
             earlier.outflow.send(self.session_id, TAKEN_OVER)
             earlier.outflow.flush()
-            if self.busy and earlier not in self._earlier_clients:
-                self._earlier_clients.append(earlier)
+            if self.busy:
+                self._earlier_clients.add(earlier)
 
     def _hold_questions(self) -> None:
         self._questions_held = True
