@@ -319,3 +319,27 @@ async def test_a_close_ends_the_first_load_of_its_connection(
             assert await one.ask("session/close", {"sessionId": session}) == {}
             assert "was closed" in (await one.outcome(load))["error"]["message"]
         assert await two.ask("session/load", where(server, session))
+
+
+@pytest.mark.parametrize("text", ["hello", "ask"])
+@pytest.mark.parametrize("method", ["session/close", "session/delete"])
+async def test_a_close_ends_the_load_of_an_open_session(
+    server: Served, monkeypatch: pytest.MonkeyPatch, method: str, text: str
+) -> None:
+    begun = anyio.Event()
+
+    async def never(*_: object, **__: object) -> None:
+        begun.set()
+        await anyio.sleep_forever()
+
+    async with server.connect(ALICE) as client:
+        session = await client.new_session(server.cwd)
+        prompt = await client.prompt(session, text)
+        await client.until(lambda: prompt in client.answers or client.asked)
+        module = "network.connection" if text == "ask" else "sessions.replay"
+        monkeypatch.setattr(f"codex_acp.adapter.{module}.replay_history", never)
+        load = await client.start("session/load", where(server, session))
+        with anyio.fail_after(WAIT):
+            await begun.wait()
+        assert await client.ask(method, {"sessionId": session}) == {}
+        assert "was closed" in (await client.outcome(load))["error"]["message"]

@@ -197,6 +197,36 @@ async def test_a_running_command_is_shown_as_its_new_client_can_show_it(
         assert _printed(other)
 
 
+@pytest.mark.parametrize("replay", [{}, {"replayFrom": {"type": "start"}}])
+@pytest.mark.parametrize("first", [PLAIN, V2])
+async def test_a_command_in_the_background_is_announced_to_its_new_client(
+    first: dict[str, Any], replay: dict[str, Any], tmp_path: Path
+) -> None:
+    command = "until [ -e go ]; do sleep 0.05; done"
+    runs_on: list[Step] = [exec_command(command, yield_time_ms=250)]
+    script: list[list[Step]] = [
+        runs_on, [Text("It runs on.")], [Gate("late"), Text("Late.")],
+    ]  # fmt: skip
+    with (
+        ScriptedModel(script) as model,
+        CodexHome(model.base_url, sandbox_mode="danger-full-access") as home,
+        ListeningAdapter(home.env, tmp_path) as adapter,
+    ):
+        async with adapter.connect(**first) as one, adapter.connect(**V2) as other:
+            session = await one.new_session(home.workspace)
+            await one.outcome(await one.prompt(session, "First."))
+            await one.until(lambda: "It runs on." in one.text(session))
+            await one.prompt(session, "Second.")
+            await to_thread.run_sync(model.wait_for_gate, "late", WAIT)
+            where = {"sessionId": session, "cwd": str(home.workspace), "mcpServers": []}
+            await other.ask("session/resume", {**where, **replay})
+            assert command in _json(other)
+            (home.workspace / "go").touch()
+            await other.until(lambda: '"exitStatus"' in _json(other))
+            model.open("late")
+            await other.until(lambda: "Late." in other.text(session))
+
+
 def _json(client: JsonClient) -> str:
     return json.dumps([each["update"] for each in client.updates])
 

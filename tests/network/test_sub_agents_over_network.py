@@ -6,14 +6,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from anyio import to_thread
 
-from codex_acp.testing import CodexHome, ScriptedModel, Text
+from codex_acp.testing import CodexHome, Gate, ScriptedModel, Text, exec_command
 from tests.e2e.sub_agents_bench import CONFIG, LateModel, spawn, wait
 from tests.e2e.test_other_agents import HELLO, MADE, OTHER, REACH, TOOLS
 from tests.e2e.test_other_agents import SCENES as REACHING
 from tests.e2e_contract.contract_bench import Scenes
 from tests.network.http_client import HttpClient
-from tests.network.listening_adapter import ListeningAdapter
+from tests.network.listening_adapter import WAIT, ListeningAdapter
 from tests.network.served import ALICE, BOB, several_tokens
 
 pytestmark = pytest.mark.e2e
@@ -21,6 +22,8 @@ pytestmark = pytest.mark.e2e
 SCENES = Scenes()
 TASK = SCENES.add("task", [Text("Child is done.")])
 GO = SCENES.add("go", [spawn(TASK, "helper")], [wait("w")], [Text("Root is done.")])
+LONG_TASK = SCENES.add("long", [exec_command("true")], [Gate("child"), Text("Child is done.")])
+GO_ON = SCENES.add("go on", [spawn(LONG_TASK, "helper")], [Gate("root"), Text("Root is done.")])
 
 
 @pytest.mark.attack("network")
@@ -84,3 +87,41 @@ async def test_3_9c_one_owners_model_reaches_no_thread_of_another_owner(tmp_path
             assert all("no sub-agent of this session" in said[tool] for tool in TOOLS), said
             assert not made.exists()
             assert alice.updates[heard:] == []
+
+
+@pytest.mark.parametrize("root_is_done", [False, True])
+@pytest.mark.parametrize("method", ["session/load", "session/resume"])
+async def test_a_sub_agent_that_works_is_shown_as_its_new_client_can_show_it(
+    tmp_path: Path, method: str, root_is_done: bool
+) -> None:
+    with (
+        ScriptedModel(SCENES.responses) as model,
+        CodexHome(model.base_url, config=CONFIG) as home,
+        ListeningAdapter(home.env, tmp_path) as adapter,
+    ):
+        async with (
+            adapter.connect(version=2) as one,
+            adapter.connect() as other,
+            adapter.connect(version=2) as last,
+        ):
+            session = await one.new_session(home.workspace)
+            await one.prompt(session, GO_ON)
+            for gate in ("child", "root"):
+                await to_thread.run_sync(model.wait_for_gate, gate, WAIT)
+            if root_is_done:
+                model.open("root")
+                await one.until(lambda: "'stopReason': 'end_turn'" in str(one.updates))
+            where: dict[str, Any] = {
+                "sessionId": session, "cwd": str(home.workspace), "mcpServers": [],
+            }  # fmt: skip
+            answer = await other.ask(method, where)
+            assert answer["_meta"]["codex-acp-sdk"]["running"]
+            assert "subagent_update" not in str(other.updates)
+            if method == "session/load":
+                where["replayFrom"] = {"type": "start"}
+            await last.ask("session/resume", where)
+            updates = [each["update"] for each in last.updates]
+            assert updates[-1]["background"][0]["type"] == "subagent"
+            model.open("child")
+            await last.until(lambda: "Child is done." in str(last.updates))
+            model.open("root")

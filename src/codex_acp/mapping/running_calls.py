@@ -233,9 +233,14 @@ def call_started(state: SessionState, item: ToolItem) -> SessionEvents:
 
 
 def show_again(state: SessionState) -> dict[str, SessionEvents]:
-    """Announce the open commands for another client, which may show output in another form. Return
-    the events of each tool call."""
+    """Announce the open commands for another client, which may show output in another form, and
+    those in the background if it shows the agent's terminals. Return the events of each tool
+    call."""
     again: dict[str, SessionEvents] = {}
+    if state.features.agent_terminals:
+        for call_id, background_item in state.background.items():
+            state.announced.pop(call_id, None)
+            again[call_id] = show_running(state, background_item)
     for call_id, open_call in state.open_calls.items():
         item = open_call.item
         if isinstance(item, models.CommandExecutionThreadItem):

@@ -19,9 +19,13 @@ from codex_acp.adapter.client import Client
 from codex_acp.adapter.network.network_session import NetworkSession
 from codex_acp.adapter.network.registry import Registry
 from codex_acp.adapter.serve import ANSWER_SECONDS, PROMPT_METHOD, VERSIONS, agent_side
-from codex_acp.adapter.sessions.opening_errors import not_open, unknown_session
+from codex_acp.adapter.sessions.opening_errors import (
+    closed_meanwhile,
+    not_open,
+    unknown_session,
+)
 from codex_acp.adapter.sessions.replay import replay_history
-from codex_acp.adapter.tasks import guarded
+from codex_acp.adapter.tasks import SessionScopes, guarded
 from codex_acp.errors import CodexAcpError, RpcError, TransportError
 from codex_acp.jsonrpc import INVALID_REQUEST
 from codex_acp.mapping.agent import META_KEY, LoginWays
@@ -75,8 +79,8 @@ class NetworkConnection:
         self.disconnect: Callable[[str], None] = lambda _: None
         """Ends the connection with a reason; set by `Hub.serve`."""
         self._initialized = False
-        self._opening: set[str] = set()
-        """Stored sessions that are being opened on this connection."""
+        self._openings = SessionScopes()
+        """The loads and resumes of this connection that have not ended, by session."""
         self._stall_timer: asyncio.TimerHandle | None = None
 
     async def watch(self, tokens: Tokens) -> None:
@@ -119,12 +123,14 @@ class NetworkConnection:
         return {**response, "sessions": mine}
 
     async def close_session(self, session_id: str) -> None:
-        """Close a session that this connection shows, or is opening."""
-        if session_id in self._opening and session_id not in self._registry.sessions:
-            await self.agent.close_session(session_id)
-            return
-        self.shown_session(session_id)
+        """Close a session that this connection shows, or end its opening here."""
+        was_opening = session_id in self._openings
+        self._openings.cancel(session_id)
+        if not was_opening:
+            self.shown_session(session_id)
         async with self._registry.exclusive(session_id):
+            if was_opening and session_id not in self._registry.sessions:
+                return
             session = self.shown_session(session_id)  # another connection may have taken it over
             try:
                 await session.agent.close_session(session_id)
@@ -144,6 +150,7 @@ class NetworkConnection:
         RpcError for a session that another connection shows."""
         session_id = canonical_id(session_id)  # Codex would find a stored session by any spelling
         self._must_own(session_id)
+        self._openings.cancel(session_id)
         async with self._registry.exclusive(session_id):
             session = self._registry.sessions.get(session_id)
             if session is None:
@@ -235,36 +242,46 @@ class NetworkConnection:
         history: bool,
     ) -> Json:
         """Open a stored session, or show an open one here, perhaps taken from another connection.
-        Return the answer of ``reopen``, or of `_show` for a session that is busy."""
+        Raises RpcError, as `AgentMethods` do, also if this connection closes the session."""
         session_id = request.session_id
         self._must_own(session_id)
-        async with self._registry.exclusive(session_id):
-            self._must_own(session_id)  # another owner may have opened it meanwhile
-            session = self._registry.sessions.get(session_id)
-            if session is None:
-                self._opening.add(session_id)
-                try:
-                    async with self._registry.reserve_place(self._token.owner):
-                        session = self._new_session()
-                        answer = await reopen(session.agent, request, session)
-                        close = session.agent.close_session
-                        await self._register_opened(session_id, session, close)
-                finally:
-                    self._opening.discard(session_id)
+        with self._openings.entered(session_id):
+            async with self._registry.exclusive(session_id):
+                self._must_own(session_id)  # another owner may have opened it meanwhile
+                session = self._registry.sessions.get(session_id)
+                if session is not None:
+                    return await self._show_here(session, request, reopen, history=history)
+                async with self._registry.reserve_place(self._token.owner):
+                    session = self._new_session()
+                    answer = await reopen(session.agent, request, session)
+                    close = session.agent.close_session
+                    await self._register_opened(session_id, session, close)
                 return answer
-            try:
-                with session.taken_over(self.client):
-                    if session.busy:
-                        return await self._show(session, history=history)
-                    unsent_events = session.reopen_for(self.client, history=history)
-                    answer = await reopen(session.agent, request, session)  # sends the history
-                    for event in unsent_events:
-                        session.send(session_id, event)
-                    self._register(session_id, session)
-                    return answer
-            finally:
-                if session.client is None:
-                    self._registry.schedule_end(session)
+        raise closed_meanwhile(session_id)  # which has cancelled the block
+
+    async def _show_here(
+        self,
+        session: NetworkSession,
+        request: ResumeSession,
+        reopen: Callable[[CodexAgent, ResumeSession, NetworkSession], Awaitable[Json]],
+        *,
+        history: bool,
+    ) -> Json:
+        """Show an open session here. Return the answer of ``reopen``, or of `_show` for a session
+        that is busy."""
+        try:
+            with session.taken_over(self.client):
+                if session.busy:
+                    return await self._show(session, history=history)
+                unsent_events = session.reopen_for(self.client, history=history)
+                answer = await reopen(session.agent, request, session)  # sends the history
+                for event in unsent_events:
+                    session.send(session.session_id, event)
+                self._register(session.session_id, session)
+                return answer
+        finally:
+            if session.client is None:
+                self._registry.schedule_end(session)
 
     async def _show(self, session: NetworkSession, *, history: bool) -> Json:
         """Show a busy session: its ``history`` first, if wanted, and its questions last."""

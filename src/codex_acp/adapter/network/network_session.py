@@ -415,11 +415,14 @@ class NetworkSession:
 
     @property
     def busy(self) -> bool:
-        """Whether a turn or question is open, so that the session cannot be opened again."""
+        """Whether a turn, a sub-agent's turn or a question is open, so that the session cannot be
+        opened again."""
         if self.open_questions > 0:
             return True
         session = self._session
-        if session is not None and (session.driver.busy or session.driver.turn is not None):
+        if session is not None and (
+            session.driver.busy or session.driver.turn is not None or session.sub_agents.busy
+        ):
             return True
         return self.session_id in self.agent.opener.waiting_prompts
 

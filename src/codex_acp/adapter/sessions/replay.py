@@ -91,9 +91,11 @@ async def replay_history(
         nonlocal shown_turn_id, state
         if turn_id != shown_turn_id:
             shown_turn_id, state = turn_id, SessionState(features)
-        sub_agents.learn(session_id, item)
+        in_journal = has_turn is not None and has_turn(turn_id)
+        if features.subagents or not in_journal:  # lines need a tool call that was sent
+            sub_agents.learn(session_id, item)
         for event in show_history_item(state, item, turn_running=turn_id == running_turn_id):
-            if has_turn is None or isinstance(event, UserMessage) or not has_turn(turn_id):
+            if isinstance(event, UserMessage) or not in_journal:
                 send(event)
 
     newest = text_at(result, "itemsBackwardsCursor")
