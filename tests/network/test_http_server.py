@@ -35,6 +35,13 @@ def where(server: Served, session: str) -> Json:
     return {"sessionId": session, "cwd": str(server.cwd), "mcpServers": []}
 
 
+async def test_who_offers_to_upgrade_to_http_2_is_answered_in_http_1(server: Served) -> None:
+    upgrade = {"connection": "Upgrade, HTTP2-Settings", "upgrade": "h2c", "http2-settings": ""}
+    async with server.over_http(ALICE, http2=False) as client:
+        response = await client.raw("GET", headers={**EVENTS, **upgrade})
+        assert response.status_code == 409, "the client reads the stream already"
+
+
 @pytest.mark.parametrize("http2", [False, True], ids=["HTTP/1.1", "HTTP/2"])
 async def test_each_answer_has_its_stream(server: Served, http2: bool) -> None:
     async with server.over_http(ALICE, http2=http2, capabilities=FORMS) as client:

@@ -25,6 +25,7 @@ from hypercorn.asyncio.worker_context import WorkerContext
 from hypercorn.config import Config
 from hypercorn.protocol import h2 as hypercorn_h2
 from hypercorn.protocol.events import StreamClosed
+from hypercorn.protocol.h11 import H11Protocol
 from hyperframe.frame import SettingsFrame
 
 from codex_acp.adapter.network.http_app import HttpApp
@@ -61,6 +62,7 @@ class HttpServer:
     def __init__(self, hub: Hub, access: AccessControl, pending: PendingConnections) -> None:
         hypercorn_h2.__dict__["StreamBuffer"] = _BoundedBuffer  # for all of this process
         protocols.__dict__["H2Protocol"] = _H2Connection
+        protocols.__dict__["H11Protocol"] = _H11Connection
         self._app = HttpApp(hub, access)
         self._access = access
         self._pending = pending
@@ -180,6 +182,14 @@ def check_counting() -> None:
     connection.receive_data(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + SettingsFrame(0).serialize())
     if not counted:
         raise MisuseError("the frames of this version of h2 cannot be counted: use 4.4")
+
+
+class _H11Connection(H11Protocol):
+    """A connection that ignores ``Upgrade: h2c``, which some clients send with every first GET."""
+
+    async def _check_protocol(self, event: Any) -> None:
+        if event.method == b"PRI":  # the beginning of HTTP/2
+            await super()._check_protocol(event)
 
 
 class _H2Connection(hypercorn_h2.H2Protocol):
