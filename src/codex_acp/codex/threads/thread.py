@@ -229,11 +229,12 @@ class Thread:
         await self._client.thread_name_set(models.ThreadSetNameParams(thread_id=self.id, name=name))
 
     async def archive(self) -> None:
-        """End the thread's turns and archive it: `Threads.list` has it with ``archived=True``."""
+        """End the thread's turns and archive it, with the threads of its sub-agents: `Threads.list`
+        has them with ``archived=True``."""
         await self._client.thread_archive(models.ThreadArchiveParams(thread_id=self.id))
 
     async def unarchive(self) -> None:
-        """Undo `archive`."""
+        """Undo `archive` for this thread; Codex leaves those of its sub-agents in the archive."""
         params = models.ThreadUnarchiveParams(thread_id=self.id)
         self._info = (await self._client.thread_unarchive(params)).thread
 
