@@ -135,6 +135,14 @@ MISTAKES: list[tuple[Callable[[], Any], type[Exception], str]] = [
         lambda: a_thread().turn("Hi.", output_type=cast("Any", {"a": 1})), MisuseError,
         "give a pydantic model",
     ),
+    (
+        lambda: a_thread().turn("Hi.", output_type=cast("Any", a_client())), MisuseError,
+        "give a pydantic model",
+    ),
+    (
+        lambda: a_thread().turn("Hi.", sandbox_policy=cast("Any", "read-only")), MisuseError,
+        "{'type': 'readOnly'}, not 'read-only'",
+    ),
     (lambda: mention(cast("Any", 3), name="x"), MisuseError, "a mention is 'app://...'"),
     (lambda: mention("app://x", name=cast("Any", 3)), MisuseError, "the name in a mention is a te"),
     (lambda: connect_agent(["x"], name=cast("Any", 3)), MisuseError, "the name of a program is a"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 import logging
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 from codex_acp.codex import CodexClient
 from codex_acp.codex._generated.methods import MODELS, SERVER_NOTIFICATIONS
 from codex_acp.codex._generated.version import OLDEST_VERSION, SCHEMA_VERSION
-from codex_acp.codex.connection.handshake import initialize_params, note_version
+from codex_acp.codex.connection.handshake import Hello, note_version
 from codex_acp.codex.connection.notification_decoding import NotificationDecoder
 from codex_acp.codex.connection.server_requests import (
     MAX_KINDS,
@@ -190,6 +191,6 @@ def test_a_user_agent_without_a_version_says_nothing(
 
 def test_capabilities_may_be_plain_json() -> None:
     can: dict[str, JsonValue] = {"experimentalApi": True, "requiredHumanApproval": True}
-    params = initialize_params(None, can, ("a/b",))
+    params = json.loads(Hello(None, can, ("a/b",)).params)
     assert params["capabilities"] == {**can, "optOutNotificationMethods": ["a/b"]}
     assert can == {"experimentalApi": True, "requiredHumanApproval": True}

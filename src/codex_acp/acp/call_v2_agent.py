@@ -269,13 +269,8 @@ class V2AgentAsV1:
     ) -> v1.SetSessionConfigOptionResponse:
         """Set an option; version 2 requires the type of the value."""
         params = {"type": "id", **plain(request)}
-        is_boolean = params["type"] == "boolean"
-        model: type[v2.SetSessionConfigOptionRequest] = (
-            v2.BooleanSetSessionConfigOptionRequest
-            if is_boolean
-            else v2.IdSetSessionConfigOptionRequest
-        )
-        response = await self._side.v2.session_set_config_option(model.model_validate(params))
+        of_v2 = STABLE_MODELS.decode("SetSessionConfigOptionRequest", params, "a config option")
+        response = await self._side.v2.session_set_config_option(of_v2)
         options = v2_to_v1.convert_each(v2_to_v1.config_option, plain(response)["configOptions"])
         return v1.SetSessionConfigOptionResponse.model_validate({"configOptions": options})
 
@@ -321,10 +316,7 @@ class V2AgentAsV1:
                 self._give_update(session_id, update_of_v1)
 
     def _updates_of(self, session_id: str) -> v2_to_v1.UpdatesToV1:
-        updates = self._updates.get(session_id)
-        if updates is None:
-            updates = self._updates[session_id] = v2_to_v1.UpdatesToV1()
-        return updates
+        return self._updates.setdefault(session_id, v2_to_v1.UpdatesToV1())
 
     async def _ask_permission(
         self, request: v2.RequestPermissionRequest

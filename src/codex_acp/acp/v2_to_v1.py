@@ -302,7 +302,7 @@ class ToolCalls:
     def convert_terminal(self, update: Json) -> list[Json]:
         """Convert an update of a terminal to updates of the tool calls that show the terminal."""
         terminal_id = update["terminalId"]
-        terminal = self._terminal(terminal_id)
+        terminal = self._terminals.setdefault(terminal_id, _Terminal())
         if terminal.has_ended:  # its output was sent
             return []
         if update["sessionUpdate"] == "terminal_output_chunk":
@@ -315,12 +315,6 @@ class ToolCalls:
         terminal.has_ended = True
         showing = [each for each in sorted(terminal.call_ids) if self._shows(each, terminal_id)]
         return [self._content_update(call_id) for call_id in showing]
-
-    def _terminal(self, terminal_id: str) -> _Terminal:
-        terminal = self._terminals.get(terminal_id)
-        if terminal is None:
-            terminal = self._terminals[terminal_id] = _Terminal()
-        return terminal
 
     def _shows(self, call_id: str, terminal_id: str) -> bool:
         """Return whether the kept content of a tool call has the terminal."""
@@ -361,7 +355,7 @@ class ToolCalls:
         """Return the piece, and the output of a command that has ended. ``with_output`` collects
         the terminals whose output was returned: each is returned once."""
         terminal_id = piece["terminalId"]
-        terminal = self._terminal(terminal_id)
+        terminal = self._terminals.setdefault(terminal_id, _Terminal())
         if len(terminal.call_ids) < MAX_CALLS_PER_TERMINAL:
             terminal.call_ids.add(call_id)
         may_repeat = call_id in terminal.call_ids and terminal_id not in with_output
@@ -596,9 +590,7 @@ class UpdatesToV1:
     def _note_sent(self, message_id: str, text: str) -> str:
         """Add content, as `_text_of_block` writes it, to the sent content of a message; return the
         message's id in version 1."""
-        sent = self._sent.get(message_id)
-        if sent is None:
-            sent = self._sent[message_id] = _SentText(message_id)
+        sent = self._sent.setdefault(message_id, _SentText(message_id))
         sent.add(text)
         return sent.v1_id
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 from codex_acp.codex._generated.waiting_calls import WaitingCalls
 from codex_acp.codex.client import CodexClient
-from codex_acp.errors import MisuseError
+from codex_acp.errors import MisuseError, refuse_unless
 from codex_acp.transport.child import ChildProcess
 
 if TYPE_CHECKING:
@@ -70,6 +70,7 @@ class LoopCalls:
         """
         if self._loop is None:
             raise MisuseError("a Codex can be used only within its `with` block")
+        refuse_unless(callable(function), "call takes a function that was not called", function)
         return self._loop.call(partial(function, *args))
 
 

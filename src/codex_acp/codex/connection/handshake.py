@@ -32,7 +32,8 @@ _VERSION: Final = re.compile(r"/(\d+\.\d+\.\d+)")
 
 
 class Hello:
-    """The request ``initialize`` of one connection, from the arguments of `CodexClient`."""
+    """The request ``initialize`` of one connection, with the arguments of `CodexClient`, or its
+    defaults."""
 
     def __init__(
         self,
@@ -40,10 +41,12 @@ class Hello:
         capabilities: InitializeCapabilities | dict[str, JsonValue] | None,
         opt_out_notifications: Iterable[str],
     ) -> None:
+        info = _plain(client_info, {"name": CLIENT_NAME, "version": __version__})
+        plain_capabilities = _plain(capabilities, {"experimentalApi": True})
+        if opted_out := several("opt_out_notifications", opt_out_notifications):
+            plain_capabilities["optOutNotificationMethods"] = list(opted_out)
         self.params: EncodedJson = encode_json(
-            initialize_params(
-                client_info, capabilities, several("opt_out_notifications", opt_out_notifications)
-            )
+            {"clientInfo": info, "capabilities": plain_capabilities}
         )
         self.is_sent: bool = False
         """Whether the request is on the link already."""
@@ -55,19 +58,6 @@ class Hello:
             self.is_sent = link.write_early(
                 encode_request(0, "initialize", self.params, version=False)
             )
-
-
-def initialize_params(
-    client_info: ClientInfo | dict[str, JsonValue] | None,
-    capabilities: InitializeCapabilities | dict[str, JsonValue] | None,
-    opt_out_notifications: tuple[str, ...],
-) -> dict[str, JsonValue]:
-    """Return the params of ``initialize``, with the defaults of `CodexClient`."""
-    info = _plain(client_info, {"name": CLIENT_NAME, "version": __version__})
-    plain_capabilities = _plain(capabilities, {"experimentalApi": True})
-    if opt_out_notifications:
-        plain_capabilities["optOutNotificationMethods"] = list(opt_out_notifications)
-    return {"clientInfo": info, "capabilities": plain_capabilities}
 
 
 def note_version(user_agent: str) -> None:

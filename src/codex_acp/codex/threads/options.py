@@ -134,6 +134,9 @@ def params_of(options: Mapping[str, Any], options_class: type) -> dict[str, Json
     if options.get("sandbox") not in (None, *SANDBOXES):
         message = f"sandbox={options['sandbox']!r} is no sandbox; use one of {', '.join(SANDBOXES)}"
         raise UnknownOption(message)
+    policy = options.get("sandbox_policy")
+    wanted = "sandbox_policy is a SandboxPolicy or its JSON, for example {'type': 'readOnly'}"
+    refuse_unless(not isinstance(policy, str), wanted, policy)
     return {wire_name(name): _as_json(name, value) for name, value in options.items()}
 
 
@@ -160,10 +163,10 @@ def wire_name(name: str) -> str:
 
 
 def _as_json(name: str, value: Any) -> Any:
-    if value is None or (isinstance(value, str | bool | int | float | dict) and name != "cwd"):
-        return value
-    if name == "cwd":
+    if name == "cwd" and value is not None:
         return absolute(name, value)
+    if value is None or isinstance(value, str | bool | int | float | dict):
+        return value
     from codex_acp.wire.codec import plain
 
     return plain(value)

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, cast
 
 import anyio
 from pydantic import PydanticUserError, TypeAdapter, ValidationError
-from pydantic_core import ArgsKwargs, SchemaError, from_json, to_json
+from pydantic_core import ArgsKwargs, from_json, to_json
 
 from codex_acp._json import text_at, value_at
 from codex_acp.codex._generated import models
@@ -312,7 +312,7 @@ class OutputType(Generic[T]):
         try:
             self._adapter: TypeAdapter[T] = TypeAdapter(wanted)
             schema = self._adapter.json_schema()
-        except (KeyError, PydanticUserError, SchemaError) as error:
+        except Exception as error:  # pydantic fails in many ways at what is no type
             reason = str(error).split("\n", 1)[0]
             how = "give a pydantic model, a dataclass or a TypedDict"
             raise MisuseError(f"{self.name} cannot be an output type: {reason}; {how}") from error

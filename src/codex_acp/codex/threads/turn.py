@@ -98,7 +98,7 @@ class Turn(Generic[T]):
     def id(self) -> str:
         """Return the turn's id. Raises MisuseError before the turn was entered."""
         if self._id is None:
-            raise MisuseError("the turn has not begun; use it with `async with`")
+            raise MisuseError("the turn has not begun; use it with `async with` or `with`")
         return self._id
 
     @property
@@ -208,18 +208,16 @@ class Turn(Generic[T]):
         if self._stream is not None:
             await self._stream.aclose()
         try:
-            if self._id is not None and self._record.final_turn is None and not self._client.closed:
-                await self._interrupt_and_wait()
+            has_ended = self._record.final_turn is not None or self._client.closed
+            if self._id is not None and self._marks is not None and not has_ended:
+                await self._interrupt_and_wait(self._id, self._marks)
         finally:
             await self._release()
 
-    async def _interrupt_and_wait(self) -> None:
-        marks, turn_id = self._marks, self.id
-        if marks is None:
-            return
+    async def _interrupt_and_wait(self, turn_id: str, marks: TurnMarks) -> None:
         with anyio.move_on_after(CLOSE_SECONDS, shield=True) as timeout:
             try:
-                await self.interrupt()
+                await marks.interrupt()
                 await marks.wait_for(lambda: turn_id in marks.ended)
             except CodexAcpError as error:
                 logger.warning("turn %s could not be interrupted: %s", turn_id, error)

@@ -63,7 +63,7 @@ class ThreadClosed(TurnUnfinished):
 
     def __init__(self, result: RunResult[None]) -> None:
         super().__init__(
-            f"Codex has closed thread {result.thread_id}; open it again: `await thread.resume()`",
+            f"Codex has closed thread {result.thread_id}; open it again with its resume()",
             result,
         )
         self.thread_id: str = result.thread_id
