@@ -65,7 +65,7 @@ class CodexClient(RequestApi):
         on_refused: Callable[[RefusedRequest], None] | None = None,
         on_line: Callable[[Direction, bytes], None] | None = None,
     ) -> None:
-        refuse_unless(not isinstance(link, str), "CodexClient.start makes a client", link)
+        refuse_unless(hasattr(link, "start"), "CodexClient.start makes a client", link)
         super().__init__(
             link,
             client_info=client_info,
