@@ -69,9 +69,7 @@ def load(
     """
     definitions = flat_definitions(experimental)
     stable_definitions = flat_definitions(stable)
-    namer = Namer(dict(overrides.NAMES), strict=strict)
-    if used is not None:
-        namer._used = used
+    namer = Namer(dict(overrides.NAMES), strict, used=set() if used is None else used)
     normaliser = Normaliser(
         definitions,
         namer,

@@ -47,7 +47,7 @@ def missing(codex: Protocol, root: Path, acp: dict[str, Protocol] | None = None)
     """Return all missing decisions. ``acp`` has the protocols ``v1`` and ``v2``."""
     problems: list[Missing] = []
     for table in codex_tables(codex):
-        problems += _of_table(table, read_rows(root, table))
+        problems += _of_table(table, read_rows(root / table.path, table.name, table.inner))
     files = read_sources(root)
     protocols = {"codex": codex, **(acp or {})}
     if acp:

@@ -17,7 +17,7 @@ from codegen.tables import (
     REFUSALS,
     ROUTE_TABLE,
     ROUTES,
-    Table,
+    Rows,
     acp_tables,
     in_words,
     read_rows,
@@ -65,11 +65,11 @@ def read_ours(root: Path, protocols: Mapping[str, Protocol]) -> Ours:
     directions = {direction for of_table in ACP_TABLES.values() for direction in of_table}
     stable = {(v, method) for v, p in acp.items() for method in stable_methods(p, directions)}
     return Ours(
-        routes=_in_words(_rows(root, ROUTES, ROUTE_TABLE)),
-        refusals=_rows(root, REFUSALS, "REFUSALS"),
+        routes=_in_words(read_rows(root / ROUTES, ROUTE_TABLE)),
+        refusals=read_rows(root / REFUSALS, "REFUSALS").values,
         notifications=_notifications(root),
         discriminators={
-            key: _in_words(_rows(root, ROUTES, "DISCRIMINATORS", name))
+            key: _in_words(read_rows(root / ROUTES, "DISCRIMINATORS", name))
             for key, (name, _) in DISCRIMINATORS.items()
         },
         acp_rows=frozenset(stable - missing),
@@ -84,12 +84,8 @@ def read_ours(root: Path, protocols: Mapping[str, Protocol]) -> Ours:
     )
 
 
-def _rows(root: Path, path: str, name: str, inner: str = "") -> Mapping[str, str]:
-    return read_rows(root, Table(path, name, frozenset(), "", "", inner)).values
-
-
-def _in_words(rows: Mapping[str, str]) -> dict[str, str]:
-    return {key: in_words(row) for key, row in rows.items()}
+def _in_words(rows: Rows) -> dict[str, str]:
+    return {key: in_words(row) for key, row in rows.values.items()}
 
 
 def _notifications(root: Path) -> dict[str, str]:
@@ -99,7 +95,8 @@ def _notifications(root: Path) -> dict[str, str]:
         if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
             constants[node.targets[0].id] = node.value
     found = {}
-    for method, row in _rows(root, NOTIFICATIONS, "NOTIFICATION_HANDLERS").items():
+    rows = read_rows(root / NOTIFICATIONS, "NOTIFICATION_HANDLERS")
+    for method, row in rows.values.items():
         call = constants.get(row) or ast.parse(row, mode="eval").body
         if isinstance(call, ast.Call) and ast.unparse(call.func) == "Ignored" and call.args:
             reason = call.args[0]

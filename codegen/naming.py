@@ -37,7 +37,8 @@ class Namer:
     the class is then named after its origin."""
     taken: dict[str, str] = field(default_factory=dict)
     """Class name → its origin."""
-    _used: set[str] = field(default_factory=set)
+    used: set[str] = field(default_factory=set)
+    """Keys of the overrides that gave a name."""
 
     def claim(self, wanted: str, origin: str) -> str:
         """Return the class name for ``wanted``. ``origin`` is the path of the definition in the
@@ -45,7 +46,7 @@ class Namer:
         name = wanted
         for key in (origin, wanted):
             if key in self.overrides:
-                self._used.add(key)
+                self.used.add(key)
                 name = self.overrides[key]
                 break
         if not self.strict:
@@ -70,7 +71,7 @@ class Namer:
 
     def check_overrides_used(self) -> None:
         """Raise UnusedOverride if a name was claimed for none of the overrides' keys."""
-        unused = sorted(set(self.overrides) - self._used)
+        unused = sorted(set(self.overrides) - self.used)
         if unused:
             msg = f"name overrides that match nothing any more, remove them: {', '.join(unused)}"
             raise UnusedOverride(msg)

@@ -134,18 +134,18 @@ def in_words(row: str) -> str:
     return f"{' or '.join(routes) or 'never sent'}: {text_of(arguments.get('why'))}"
 
 
-def read_rows(root: Path, table: Table) -> Rows:
-    """Return the rows of one table. Raises CodegenError if the file no longer has the table."""
-    path = root / table.path
+def read_rows(path: Path, name: str, inner: str = "") -> Rows:
+    """Return the rows of the table ``name``, or of its inner table. Raises CodegenError if the file
+    no longer has the table."""
     for node in ast.parse(path.read_text()).body:
-        if isinstance(node, ast.AnnAssign) and ast.unparse(node.target) == table.name:
+        if isinstance(node, ast.AnnAssign) and ast.unparse(node.target) == name:
             value = node.value
-            if table.inner and isinstance(value, ast.Dict):
+            if inner and isinstance(value, ast.Dict):
                 rows = dict(zip(map(text_of, value.keys), value.values, strict=True))
-                value = rows.get(table.inner, value)
+                value = rows.get(inner, value)
             if isinstance(value, ast.Dict):
                 return rows_of(value)
-    msg = f"{path} has no table {table.name} {table.inner} that can be read; mend codegen/tables.py"
+    msg = f"{path} has no table {name} {inner} that can be read; mend codegen/tables.py"
     raise CodegenError(msg)
 
 
