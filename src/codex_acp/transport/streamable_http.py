@@ -11,11 +11,11 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import field
-from typing import Final
+from typing import Any, Final
 
 from codex_acp._json import text_at
 from codex_acp._record import record
-from codex_acp.jsonrpc import INTERNAL_ERROR, JsonValue, RequestId, encode_error
+from codex_acp.jsonrpc import INTERNAL_ERROR, RequestId, encode_error
 from codex_acp.transport.json_decoding import default_loads
 
 CONNECTION_ID: Final = "Acp-Connection-Id"
@@ -100,44 +100,32 @@ class Arrived:
 
 
 @record
-class _OpenRequest:
-    method: str
-    session: str | None
-
-
-@record
 class HttpRoutes:
     """The open requests of one connection. Must get each message once, in order."""
 
-    _our_requests: dict[RequestId, _OpenRequest] = field(default_factory=dict)
+    _our_requests: dict[RequestId, Outgoing] = field(default_factory=dict)
     _peer_requests: dict[RequestId | None, tuple[str | None, int]] = field(default_factory=dict)
     """Id of an open request of the peer → its stream, and the hash of its line."""
 
     def outgoing(self, line: bytes) -> Outgoing:
         """Return the stream of a line that this program sends, and note its request."""
-        message = default_loads()(line)
-        assert isinstance(message, dict)
+        message = _message(line)
         request_id, method = message.get("id"), message.get("method")
         if method is None:
             # The id is None in an error about a message whose id could not be read.
             session, _ = self._peer_requests.pop(request_id, (None, 0))
             return Outgoing(None, None, session)
-        session = session_named(message.get("params"))
+        sent = Outgoing(method, request_id, session_named(message.get("params")))
         if request_id is not None:
-            self._our_requests[request_id] = _OpenRequest(method, session)
-        return Outgoing(method, request_id, session)
+            self._our_requests[request_id] = sent
+        return sent
 
     def arrived(self, line: bytes, stream: str | None) -> Arrived:
         """Return the effect of a message that came on a session's stream, or the connection's."""
         if b'"id"' not in line:  # a notification, as nearly all lines are
             return Arrived()
-        try:
-            message = default_loads()(line)
-        except ValueError:  # the connection reports it
-            return Arrived()
-        if not isinstance(message, dict):
-            return Arrived()
-        request_id: JsonValue = message.get("id")
+        message = _message(line)
+        request_id = message.get("id")
         if isinstance(request_id, bool) or not isinstance(request_id, int | str):
             return Arrived()
         if "method" in message and "result" not in message and "error" not in message:
@@ -161,18 +149,20 @@ class HttpRoutes:
 
     def is_answer(self, body: bytes, request_id: RequestId | None) -> bool:
         """Return whether the body of a response is the answer to this request."""
-        try:
-            message = default_loads()(body)
-        except ValueError:
-            return False
-        return (
-            isinstance(message, dict)
-            and message.get("id") == request_id
-            and ("result" in message or "error" in message)
-        )
+        message = _message(body)
+        return message.get("id") == request_id and ("result" in message or "error" in message)
 
     def error_answer(self, request_id: RequestId, why: str) -> bytes | None:
         """Return an error that answers a request of this side; None if the request is not open."""
         if self._our_requests.pop(request_id, None) is None:
             return None
         return encode_error(request_id, INTERNAL_ERROR, why, version=True)
+
+
+def _message(line: bytes) -> dict[str, Any]:
+    """Return a line's message; empty for a malformed line, which the connection reports."""
+    try:
+        message = default_loads()(line)
+    except ValueError:
+        return {}
+    return message if isinstance(message, dict) else {}
