@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gzip
+import logging
 import tracemalloc
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
@@ -327,6 +328,26 @@ async def test_a_token_never_travels_unencrypted(scheme: str) -> None:
     with pytest.raises(MisuseError, match="not into the URL"):
         remote_agent_link(f"{scheme}s://me:secret@example.com/acp")
     assert "secret" not in repr(remote_agent_link(f"{scheme}s://example.com/acp", "secret"))
+
+
+@pytest.mark.parametrize("scheme", ["http", "ws"])
+async def test_a_token_that_no_header_takes_is_refused_and_quoted_nowhere(
+    scheme: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    url, tokens = f"{scheme}://127.0.0.1:9/acp", "swordfish\nporpoise"
+    with pytest.raises(MisuseError, match="more than one line") as refused:
+        remote_agent_link(url, tokens)
+    receiver = LinkReceiver()
+    link = remote_agent_link(url, lambda: tokens)
+    link.start(receiver)
+    link.write(INITIALIZE)
+    said = await receiver.end()
+    await link.aclose()
+    assert "more than one line" in said
+    everything = said + caplog.text + str(refused.value)
+    assert "swordfish" not in everything
+    assert "porpoise" not in everything
 
 
 @pytest.mark.attack("agent")

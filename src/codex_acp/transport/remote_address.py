@@ -40,6 +40,8 @@ def check_remote_url(
         raise MisuseError(f"{bare_url(url)!r} is no address of {wanted}")
     if parts.username or parts.password:
         raise MisuseError("put the token into `token`, not into the URL")
+    if isinstance(token, str):
+        current_token(token)
     if token is not None and parts.scheme in ("ws", "http") and not is_loopback(host):
         raise MisuseError(
             f"the token would travel unencrypted to {host}; use {parts.scheme}s://, or a "
@@ -48,8 +50,14 @@ def check_remote_url(
 
 
 def current_token(token: Token | None) -> str | None:
-    """Return the token to send now; None if there is none."""
-    return None if token is None else (token() if callable(token) else token).strip()
+    """Return the token to send now; None if there is none. Raises MisuseError for a token that no
+    header takes, because the error of the HTTP library would quote it."""
+    if token is None:
+        return None
+    found = (token() if callable(token) else token).strip()
+    if not (found and found.isascii() and found.isprintable()):
+        raise MisuseError("the token is empty, or more than one line of ASCII characters")
+    return found
 
 
 def is_loopback(host: str) -> bool:
