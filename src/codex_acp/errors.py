@@ -87,7 +87,8 @@ def environment(env: Mapping[str, str] | None) -> dict[str, str] | None:
         return None
     refuse_unless(hasattr(env, "items"), "env has a text for each name", type(env))
     texts = (str, bytes, PathLike)
-    wrong = [name for name, value in env.items() if not isinstance(value, texts)]
+    values: Iterable[tuple[object, object]] = env.items()
+    wrong = [name for name, value in values if not isinstance(value, texts)]
     refuse_unless(not wrong, "env has a text for each name", f"another value for {wrong}")
     return dict(env)
 

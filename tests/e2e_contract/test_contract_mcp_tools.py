@@ -62,7 +62,8 @@ SAME = SCENES.add(
     ],
     DONE,
 )
-DEEP: dict[str, object] = {"a": reduce(lambda inner, _: [inner], range(110), [1] * 10_000)}
+NUMBERS: list[object] = [1] * 10_000
+DEEP: dict[str, object] = {"a": reduce(lambda inner, _: [inner], range(110), NUMBERS)}
 NESTED = SCENES.add("deep", [mcp_call("notes", "deep", DEEP, call_id="m14")], DONE)
 
 
