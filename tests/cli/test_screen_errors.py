@@ -33,6 +33,7 @@ OLD = "Codex 0.80.0 is too old; update it"
         (OLD, {}, OLD),
         (OLD, {"message": OLD, "code": -32603}, OLD),
         (OLD, "too old", OLD),
+        (OLD, {"reason": "agentLost"}, OLD),
         ("Internal error", {"details": "a holiday"}, "Internal error: a holiday"),
         ("Internal error", "Internal error: a holiday", "Internal error: a holiday"),
         ("Internal error", {"odd": 1}, 'Internal error: {"odd": 1}'),

@@ -39,6 +39,7 @@ from codex_acp.cli.terminal import (
 from codex_acp.cli.tool_calls import changed_files, describe_outcome, exit_code_of, title_of
 from codex_acp.errors import CodexAcpError, ErrorReply, ProcessExited
 from codex_acp.jsonrpc import (
+    AGENT_LOST,
     INTERNAL_ERROR,
     INVALID_PARAMS,
     INVALID_REQUEST,
@@ -684,7 +685,8 @@ def describe_error(error: Exception, agent: str, *, ours: bool = False) -> str:
             for for_clients, for_person in _HINTS:
                 text = text.replace(for_clients, for_person)
             return text
-        detail = _text_of(error.data)
+        # This package's agent adds a word for programs.
+        detail = "" if error.data == {"reason": AGENT_LOST} else _text_of(error.data)
         # Without data, ``detail`` is empty, so that the message has it.
         if detail not in text and not _repeats(text, error.data):
             text = detail if text in detail else f"{text}: {shortened(detail, DETAIL_LIMIT)}"
