@@ -17,6 +17,7 @@ from codex_acp.cli.screen import (
     MESSAGE_LIMIT,
     MOST_VALUES,
     JsonOutput,
+    TextOutput,
     describe_error,
 )
 from codex_acp.errors import ErrorReply, ProcessExited
@@ -129,3 +130,13 @@ def test_the_line_of_an_error_is_json_whatever_number_the_agent_adds() -> None:
 
     line = json.loads(out.getvalue(), parse_constant=refuse)
     assert line["error"]["data"] == {"n": [None, 1.5]}
+
+
+@pytest.mark.attack("agent")
+def test_spaces_at_the_end_of_a_line_cost_no_more_than_their_length() -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    TextOutput(io.StringIO(), err := Terminal()).write_error(f"it broke{' ' * 1_000_000}\nhere")
+    assert err.getvalue().splitlines()[1:] == ["here"]

@@ -130,6 +130,7 @@ def rows_of(text: str, stream: TextIO, *, indent: int = 0) -> list[str]:
     if not stream.isatty():
         return [text]
     rows, used, columns = [""], 0, size_of(stream).columns
+    text = text.rstrip(" ")  # spaces without a word behind them would take quadratic time
     for spaces, word in re.findall("( *)([^ ]+)", text):
         width = sum(map(columns_of, word))
         used += len(spaces) + width
