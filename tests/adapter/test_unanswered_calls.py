@@ -79,7 +79,7 @@ async def test_4_3_an_option_that_waits_behind_another_ends_with_its_session() -
             )
             await bench.server.wait_for_message("thread/settings/update")
             tasks.start_soon(
-                fails, bench.set("reasoning_effort", "high"), "there is no open session"
+                fails, bench.set("reasoning_effort", "high"), "is not open; session/list names"
             )
             await anyio.lowlevel.checkpoint()
             bench.config.forget(THREAD)

@@ -17,7 +17,7 @@ from codex_acp._last_ones import LastOnes
 from codex_acp._record import NamedTuple
 from codex_acp.adapter.config_choices import Catalogues, Directory
 from codex_acp.adapter.session_defaults import MODE_VARIABLE
-from codex_acp.adapter.sessions.opening_errors import refused_call, stored_thread
+from codex_acp.adapter.sessions.opening_errors import not_open, refused_call, stored_thread
 from codex_acp.codex.connection.notification_router import NotificationSink
 from codex_acp.codex.threads.trust import trust_edit
 from codex_acp.errors import CodexAcpError, ErrorReply, NotAnswered, RpcError, TransportError
@@ -25,7 +25,6 @@ from codex_acp.jsonrpc import (
     AGENT_LOST,
     INTERNAL_ERROR,
     INVALID_PARAMS,
-    RESOURCE_NOT_FOUND,
     JsonValue,
 )
 from codex_acp.mapping.events import ModeChanged, OptionsChanged, SessionEvent
@@ -566,7 +565,7 @@ class Config:
         """Set an option to the value that ``check`` returns, or raise its RpcError; return it."""
         async with session.lock:
             if self._sessions.get(session.id) is not session:  # closed while another change ran
-                raise _not_open(session.id)
+                raise not_open(session.id)
             value = check(self._view(session))
             if option_id == TRUST:
                 await self._trust(session, value)
@@ -663,7 +662,7 @@ class Config:
     def _session(self, session_id: str) -> ConfigSession:
         session = self._sessions.get(session_id)
         if session is None:
-            raise _not_open(session_id)
+            raise not_open(session_id)
         return session
 
     # Updates to the client.
@@ -684,11 +683,6 @@ class Config:
         if mode != session.sent_mode and mode in session.sent_modes:
             session.sent_mode = mode
             self._agent_sessions.send(session.id, ModeChanged(mode))
-
-
-def _not_open(session_id: str) -> RpcError:
-    message = f"there is no open session {session_id!r}; start one with session/new"
-    return RpcError(RESOURCE_NOT_FOUND, message, {"sessionId": session_id})
 
 
 def _notice(text: str) -> SessionEvent:

@@ -26,8 +26,6 @@ from codex_acp.routing.display import server_name
 from codex_acp.transport.shielding import shielded
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from codex_acp.adapter.session_client import Questioner
     from codex_acp.adapter.sessions.sessions import Sessions
     from codex_acp.adapter.tasks import Spawn
@@ -56,12 +54,6 @@ class McpLogins(NotificationSink):
         self._shown_servers: set[str] = set()
         codex.subscribe_all(self, frozenset({STARTUP_STATUS}))
 
-    def session_answered(self, session_id: str, servers: Iterable[tuple[str, str | None]]) -> None:
-        """Ask for the logins of ``servers``, which failed before the client knew the session; each
-        is a name and an environment."""
-        for name, environment in servers:
-            self._start_login(session_id, name, environment)
-
     def on_notification(self, method: str, params: JsonValue) -> None:
         del method
         if value_at(params, "failureReason") != LOGIN_WANTED:
@@ -69,9 +61,10 @@ class McpLogins(NotificationSink):
         name, session_id = text_at(params, "name"), text_at(params, "threadId") or ""
         opened = self._sessions.open_session(session_id)
         if name is not None and opened is not None and opened.answered:
-            self._start_login(session_id, name, text_at(params, "environmentId"))
+            self.start_login(session_id, name, text_at(params, "environmentId"))
 
-    def _start_login(self, session_id: str, name: str, environment: str | None) -> None:
+    def start_login(self, session_id: str, name: str, environment: str | None) -> None:
+        """Show the login page of a server, unless it was shown or the client can show no pages."""
         server = full_server_name(name, environment)
         shows_pages = self._sessions.features(session_id).elicitation_url
         if shows_pages and server not in self._shown_servers:

@@ -86,7 +86,7 @@ class Setup(NamedTuple):
     client: SessionClient | None = None
     """The session's own client, if it has one (over the network)."""
     cancels: bool = False
-    """Whether to cancel what another process runs in the session, and so to take it over."""
+    """Whether a process that has the session open cancels what runs in it, and hands it over."""
 
     @property
     def cwd(self) -> str:
@@ -175,7 +175,8 @@ class SessionOpener:
             thread = await opening_errors.explain_refusal(codex, session_id, error)
             if not self.route.note_earlier_gateway(thread):
                 raise
-            return await self._begin(codex, setup, config_read, session_id)  # without the gateway
+            # `ModelRoute.open` now gives the copy the configured provider.
+            return await self._begin(codex, setup, config_read, session_id)
 
     async def _begin(
         self,
@@ -185,7 +186,8 @@ class SessionOpener:
         source: str | None = None,
     ) -> OpeningResult:
         """Open a session with a new thread, or with a copy of the thread ``source``."""
-        params, restore = self.with_defaults(setup.params), None
+        params = self.with_defaults(setup.params)
+        restore: dict[str, JsonValue] | None = None  # settings to change after the opening
         how: How
         if source is None:
             how, method = "new", "thread/start"
@@ -237,6 +239,7 @@ class SessionOpener:
     async def _reopen(
         self, session_id: str, setup: Setup, how: Literal["load", "resume"]
     ) -> OpeningResult:
+        """Carry `resume` out, while no other request opens, closes or archives the session."""
         async with alone(self.lock(session_id), session_id):
             codex, setup, config_read = await self._prepare(setup)
             self._check_no_prompt(session_id)
@@ -285,7 +288,7 @@ class SessionOpener:
         """Detach a `Session` that is opened again, and unload its thread if that has to be."""
         await self._store(codex, session.id)
         self._check_no_prompt(session.id)  # a prompt may have come during `_store`
-        earlier.unloaded = True
+        earlier.unloaded = True  # if this opening fails, the next prompt resumes the thread
         earlier_params = {**earlier.params, "runtimeWorkspaceRoots": [*earlier.roots]}
         has_commands = bool(session.state_event.background)
         session.detach()
@@ -412,7 +415,7 @@ class SessionOpener:
         )  # fmt: skip
         unrestored = config.unrestored
         if how == "new" and directory.config_read is None:
-            unrestored = "it does not tell what is configured"  # for `unrestored_line`
+            unrestored = "it does not tell what is configured"  # the reason in `unrestored_line`
         notices = [*defaults.notices, *config.first_mode_notices, *setup.notices]
         notices += _notices(directory, unrestored, linked_instructions(result))
         return OpeningResult(session_id, how, self._config.answer(session_id), tuple(notices))

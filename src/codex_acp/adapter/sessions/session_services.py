@@ -131,8 +131,9 @@ class SessionServices(NotificationSink):
         opened.answered = True
         self._spawn(lambda: self._announce(session_id))
         if self._logins is not None:
-            wanted = self._sessions.intake.mcp.logins_wanted(session_id)
-            self._logins.session_answered(session_id, wanted)
+            # Servers that failed before the client knew the session.
+            for name, environment in self._sessions.intake.mcp.logins_wanted(session_id):
+                self._logins.start_login(session_id, name, environment)
 
     # NotificationSink of the newest connection.
 
