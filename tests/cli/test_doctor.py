@@ -431,6 +431,14 @@ def test_no_part_of_a_secret_is_left_where_an_error_is_cut() -> None:
     assert "A1b2" not in json.dumps(doctor_checks.as_json(found, None))
 
 
+def test_a_long_error_of_an_mcp_server_is_searched_in_part() -> None:
+    answers = doctor_checks.Answers()
+    answers.results["config"] = {"config": {"mcp_servers": {"notes": {"command": "notes"}}}}
+    answers.servers["notes"] = {"status": "failed", "error": "no port" + " [::" * 500_000}
+    (_, *found) = doctor_checks.codex_findings(answers, [], {}, [])
+    assert found[-1].text.startswith("MCP server 'notes' does not start: no port")
+
+
 @pytest.mark.parametrize("name", EDITORS)
 def test_settings_of_an_editor_name_the_whole_command(name: str) -> None:
     words = ["/a place/codex-acp-sdk", "--codex", 'a"b']

@@ -615,6 +615,8 @@ _NOISE: Final = re.compile(
 """Parts of an MCP server's error that say nothing to a person."""
 _MAX_ERROR: Final = 220
 """Characters of an MCP server's error that the report shows."""
+_MAX_SEARCHED: Final = 4_000
+"""Characters of such an error in which `_NOISE` is found, in time that grows with their square."""
 _FAILED: Final = ("failed", "cancelled")
 """States of an MCP server that did not start."""
 SANDBOXES: Final[dict[str, list[str]]] = {"read-only": [], "workspace-write": ["inside"]}
@@ -754,7 +756,8 @@ def _check_mcp_servers(answers: Answers) -> Iterator[Finding]:
             advice = f"if it does not start in a session: codex mcp login {name}"
             yield warning(check, text, advice)
         elif state in _FAILED:
-            why = scrub(_NOISE.sub("", str(last_status.get("error") or "it failed")))[:_MAX_ERROR]
+            error = str(last_status.get("error") or "it failed")
+            why = _NOISE.sub("", scrub(error, _MAX_SEARCHED))[:_MAX_ERROR]
             remote = isinstance(settings, dict) and settings.get("url") is not None
             see = "see whether its URL answers" if remote else "run its command in a terminal"
             advice = f"{see}, or switch it off: mcp_servers.{name}.enabled = false"
