@@ -100,6 +100,22 @@ def test_7_1_what_may_write_is_started_read_only_and_then_given_it(
         assert made.params == CWD | kept | {"sandbox": "read-only"}
 
 
+@pytest.mark.parametrize("proxy", [True, {"enabled": True, "domains": {"a": "allow"}}])
+@pytest.mark.parametrize("is_own", [False, True])
+def test_7_2_where_a_proxy_limits_the_network_a_thread_starts_with_the_network(
+    proxy: JsonValue, is_own: bool
+) -> None:
+    """Else Codex would not start the proxy, and nothing would limit the network."""
+    config: dict[str, JsonValue] = {"features": {"network_proxy": proxy}}
+    own: dict[str, JsonValue] = {"config": config} if is_own else {}
+    made = untrusted_opening(CWD | own, read(WRITES if is_own else WRITES | config))
+    profile = {"filesystem": {":root": "read"}, "network": {"enabled": True}}
+    profiles: dict[str, JsonValue] = {"permissions": {"codex-acp-start": profile}}
+    start: dict[str, JsonValue] = {"permissions": "codex-acp-start"}
+    assert made.params == CWD | start | {"config": profiles | (config if is_own else {})}
+    assert made.restore == {"sandboxPolicy": workspace()}
+
+
 def test_what_is_not_known_is_read_only() -> None:
     assert untrusted_opening(CWD, None) == Opening(READ_ONLY, None)
     given = untrusted_opening(CWD | {"sandbox": "danger-full-access"}, None)

@@ -80,9 +80,10 @@ def test_7_1_with_directories_and_servers_of_the_client() -> None:
 
 
 @pytest.mark.parametrize("method", ["session/load", "session/resume", "session/fork"])
+@pytest.mark.parametrize("name", ["everything", "limited-network"])
 @pytest.mark.attack("repository")
-def test_7_1_and_7_2_a_stored_session(method: str) -> None:
-    config, may = CONFIGURATIONS["everything"]
+def test_7_1_and_7_2_a_stored_session(name: str, method: str) -> None:
+    config, may = CONFIGURATIONS[name]
     with probe() as command:
         script = [
             ModelResponse(Text("Hello.")),

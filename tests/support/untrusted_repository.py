@@ -41,6 +41,13 @@ CONFIGURATIONS: Final[Mapping[str, tuple[dict[str, TomlValue], set[str]]]] = {
         },
         {"inside", "network"},
     ),
+    "limited-network": (
+        {
+            **EVERYTHING,
+            "features": {"network_proxy": {"enabled": True, "domains": {"ok.example": "allow"}}},
+        },
+        {"inside"},
+    ),
 }
 """What a user may have configured, and what a command may do then; measured without this library
 on Codex 0.147, 0.163, 0.169 and 0.171. All of them let Codex trust a directory by itself."""

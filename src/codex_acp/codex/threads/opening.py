@@ -3,7 +3,8 @@
 If ``thread/start`` names a directory with a sandbox that may write, Codex records the directory as
 trusted, and starts its MCP servers and hooks. A thread is therefore started read-only, and then
 gets its real sandbox. Measured on 0.147 to 0.171: Codex then records and starts nothing, and
-sandbox, approval policy, roots, network and the model's input are those of an ordinary start.
+sandbox, approval policy, roots, network and the model's input are those of an ordinary start. The
+proxy of ``features.network_proxy`` was measured on 0.163 alone.
 ``thread/resume``, ``thread/fork`` and a turn in another directory trust nothing.
 
 The answer to ``config/read`` with ``includeLayers`` shows where the sandbox is configured.
@@ -15,7 +16,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from codex_acp._json import list_at, object_at
+from codex_acp._json import list_at, object_at, value_at
 from codex_acp._record import NamedTuple
 
 if TYPE_CHECKING:
@@ -29,6 +30,14 @@ READ_ONLY: Final = "read-only"
 
 FULL_ACCESS: Final[JsonObject] = {"type": "dangerFullAccess"}
 """The ``SandboxPolicy`` of ``danger-full-access``."""
+
+START_PROFILE: Final = "codex-acp-start"
+"""The permission profile with which a thread starts if a proxy limits the network."""
+
+_READS_WITH_NETWORK: Final[JsonObject] = {
+    "filesystem": {":root": "read"},
+    "network": {"enabled": True},
+}
 
 PROFILE_KEY: Final = "default_permissions"
 MODE_KEY: Final = "sandbox_mode"
@@ -70,14 +79,26 @@ def untrusted_opening(params: Mapping[str, JsonValue], config_read: JsonValue) -
     is_read_only = profile is None and mode in (None, READ_ONLY)
     if is_read_only or profile == f":{READ_ONLY}":  # a colon begins the name of a built-in profile
         return Opening(params, None)
-    params.pop("permissions", None)
-    params["sandbox"] = READ_ONLY
+    params = _read_only(params, config_read)
     if profile is not None:
         return Opening(params, {"permissions": profile})
     assert mode is not None
     workspace_write = object_at(config_read, "config", WORKSPACE_KEY) | _workspace_write(own_config)
     roots = [root for root in list_at(params, "runtimeWorkspaceRoots") if root != params.get("cwd")]
     return Opening(params, {"sandboxPolicy": sandbox_policy(mode, workspace_write, roots)})
+
+
+def _read_only(params: JsonObject, config_read: JsonValue) -> JsonObject:
+    """Return params that start the thread read-only. Codex starts the proxy that limits the network
+    only with a thread that may use the network: where one is configured, the thread may."""
+    others = {key: value for key, value in params.items() if key not in ("permissions", "sandbox")}
+    config = object_at(params, "config")
+    configs = (config, object_at(config_read, "config"))
+    proxies = [value_at(each, "features", "network_proxy") for each in configs]
+    if not any(proxy is True or value_at(proxy, "enabled") is True for proxy in proxies):
+        return {**others, "sandbox": READ_ONLY}
+    profiles = object_at(config, "permissions") | {START_PROFILE: _READS_WITH_NETWORK}
+    return {**others, "permissions": START_PROFILE, "config": {**config, "permissions": profiles}}
 
 
 def configured_choice(config_read: JsonValue) -> tuple[str | None, str | None]:
