@@ -91,7 +91,7 @@ def generator_as_of(before: str) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as spy:
         spy.setattr(codex, "Namer", namer)
         old = codex.load(files[EXPERIMENTAL], files[STABLE], strict=False)
-    unused = set(made[0].overrides) - made[0]._used
+    unused = set(made[0].overrides) - made[0].used
     known = {m.wire for rows in old.methods.values() for m in rows}
     definitions = codex.flat_definitions(files[EXPERIMENTAL]).keys()
     with (

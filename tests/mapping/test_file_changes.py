@@ -110,6 +110,7 @@ def test_a_moved_file_is_shown_at_its_new_place(files: dict[str, str]) -> None:
     assert call["kind"] == "edit"
 
 
+@pytest.mark.attack("model")
 def test_a_client_of_version_1_reads_which_file_a_move_takes_away() -> None:
     """The title may be cut, and a diff of this version has one path."""
     moved = [
