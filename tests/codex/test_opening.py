@@ -109,7 +109,7 @@ def test_7_2_where_a_proxy_limits_the_network_a_thread_starts_with_the_network(
     config: dict[str, JsonValue] = {"features": {"network_proxy": proxy}}
     own: dict[str, JsonValue] = {"config": config} if is_own else {}
     made = untrusted_opening(CWD | own, read(WRITES if is_own else WRITES | config))
-    profile = {"filesystem": {":root": "read"}, "network": {"enabled": True}}
+    profile: dict[str, JsonValue] = {"filesystem": {":root": "read"}, "network": {"enabled": True}}
     profiles: dict[str, JsonValue] = {"permissions": {"codex-acp-start": profile}}
     start: dict[str, JsonValue] = {"permissions": "codex-acp-start"}
     assert made.params == CWD | start | {"config": profiles | (config if is_own else {})}
