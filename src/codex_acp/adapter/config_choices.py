@@ -103,15 +103,13 @@ class Catalogues:
         return directory
 
     async def _ask_models(self) -> None:
-        found = await self._list("model/list", {}, models_of)
-        if found is not None:
-            self._models = found
+        self._models = await self._list("model/list", {}, models_of, self._models)
         self._count_answer()
 
     async def _ask_collaborations(self) -> None:
-        found = await self._list("collaborationMode/list", {}, collaborations_of)
-        if found is not None:
-            self._collaborations = found
+        self._collaborations = await self._list(
+            "collaborationMode/list", {}, collaborations_of, self._collaborations
+        )
         self._count_answer()
 
     def _count_answer(self) -> None:
@@ -132,9 +130,10 @@ class Catalogues:
         method: str,
         params: dict[str, JsonValue],
         entries_of: Callable[[JsonValue], Iterator[T]],
+        earlier: tuple[T, ...] | None = None,
     ) -> tuple[T, ...] | None:
-        """Return the entries of all pages of a list; None if Codex refuses the first page. Entries
-        with an equal first field, their id, are one: the last counts."""
+        """Return the entries of all pages of a list, or the ``earlier`` ones if Codex refuses the
+        first page. Entries with an equal first field, their id, are one: the last counts."""
         pages: list[JsonValue] = []
         cursors: set[str] = set()
         for _ in range(MAX_PAGES):
@@ -148,7 +147,7 @@ class Catalogues:
             cursors.add(cursor)
             params = {**params, "cursor": cursor}
         if not pages:
-            return None
+            return earlier
         return tuple({entry[0]: entry for page in pages for entry in entries_of(page)}.values())
 
     async def _call(self, method: str, params: dict[str, JsonValue]) -> JsonValue:
