@@ -156,6 +156,7 @@ async def test_a_session_that_the_server_no_longer_knows_fails_alone() -> None:
         await both.taken(prompt)
         gone = True
         await both.peer.streams["one"].end()
+        both.send({"method": "session/cancel", "params": {"sessionId": "one"}})
         assert "no longer knows the session" in (await both.outcome(prompt))["error"]["message"]
         await both.settle(both.ask("session/prompt", "two"), "two")
         assert not both.receiver.ends

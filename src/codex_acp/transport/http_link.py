@@ -134,10 +134,12 @@ class HttpLink(MessageLink):
             await self._fail_message(message, f"{MAX_STREAMS} sessions are open on this connection")
         else:
             answer = await self._post(line, {**self._headers, SESSION_ID: session})
-            if answer.status in GONE and message.request_id is not None:
-                # Some servers refuse the header of a session that is not loaded yet.
-                answer = await self._post(line, self._headers)
-            await self._check(message, answer)
+            if answer.status not in GONE:
+                await self._check(message, answer)
+            elif message.request_id is None:  # a cancel, say, whose session has just ended
+                await self._fail_message(message, f"it does not know the session {session!r}")
+            else:  # some servers refuse the header of a session that is not loaded yet
+                await self._check(message, await self._post(line, self._headers))
 
     async def _post(self, line: bytes, headers: Mapping[str, str]) -> HttpAnswer:
         """Post a line; try again only if no part of it was sent: else the server may have it."""
@@ -161,7 +163,8 @@ class HttpLink(MessageLink):
     async def _fail_message(self, message: Outgoing, why: str) -> None:
         """Fail one request that the server refuses; the connection stays open."""
         if message.request_id is None:
-            logger.warning("%s was not sent to %s: %s", message.method, self._name, why)
+            what = message.method or "an answer"
+            logger.warning("%s was not sent to %s: %s", what, self._name, why)
         else:
             await self._fail_request(message.request_id, why)
 
