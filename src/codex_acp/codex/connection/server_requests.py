@@ -180,24 +180,22 @@ class ServerRequests:
         for request, responder in self._pending.values():
             self._refuse(request, responder, f"{request.method} was declined: {reason}")
 
-    def on_closed(self) -> None:
-        """Cancel the handlers, because the connection is gone and no reply can be sent."""
+    def on_closed(self) -> list[asyncio.Task[None]]:
+        """Cancel the handlers, because the connection is gone and no reply can be sent. Return
+        their tasks, without the current one."""
         self._closing = self._connection_ended = True
         current = asyncio.current_task()
-        for task in list(self._pending):
-            if task is not current:
-                task.cancel()
+        tasks = [task for task in self._pending if task is not current]
+        for task in tasks:
+            task.cancel()
+        return tasks
 
     async def aclose(self) -> None:
         """Cancel the handlers and wait for them, at most `END_OF_HANDLERS_SECONDS`."""
-        self.on_closed()
-        current = asyncio.current_task()
-        tasks = {task for task in self._pending if task is not current}
-        if not tasks:
-            return
-        _done, stuck = await asyncio.wait(tasks, timeout=END_OF_HANDLERS_SECONDS)
-        for task in stuck:
-            logger.warning("the handler of %s does not end; it is left", task.get_name())
+        if tasks := self.on_closed():
+            _done, stuck = await asyncio.wait(tasks, timeout=END_OF_HANDLERS_SECONDS)
+            for task in stuck:
+                logger.warning("the handler of %s does not end; it is left", task.get_name())
 
     async def _run(
         self,
@@ -354,10 +352,9 @@ class UnknownParts:
                 ]
             elif isinstance(value, UnknownValue):
                 self._note(f"value {where} {value[:MAX_NAME]!r}")
-            elif isinstance(value, list):
-                todo += [(inner, where) for inner in value if type(inner) not in _PLAIN]
-            elif isinstance(value, dict):
-                todo += [(inner, where) for inner in value.values() if type(inner) not in _PLAIN]
+            elif isinstance(value, list | dict):
+                parts = value.values() if isinstance(value, dict) else value
+                todo += [(inner, where) for inner in parts if type(inner) not in _PLAIN]
 
     def _note(self, kind: str, level: int = logging.INFO) -> None:
         if count_kind(self.counts, kind):

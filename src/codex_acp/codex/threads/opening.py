@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from codex_acp._json import list_at, object_at, value_at
+from codex_acp._json import list_at, object_at, text_at, value_at
 from codex_acp._record import NamedTuple
 
 if TYPE_CHECKING:
@@ -203,8 +203,7 @@ def _workspace_write(config: JsonObject) -> JsonObject:
 
 
 def _text(source: Mapping[str, JsonValue], name: str) -> str | None:
-    value = source.get(name)
-    return value if isinstance(value, str) and value else None
+    return text_at(source, name) or None
 
 
 class GitProgram(NamedTuple):
