@@ -106,9 +106,8 @@ class _PromptTurn:
 
     def _end_if_idle(self) -> None:
         """End the turn if the session became idle after the agent had begun the prompt."""
-        if self._message_id is None or self._idle is None or self._end.done():
-            return
-        if self._has_begun:
+        has_begun = self._has_begun and self._message_id is not None
+        if has_begun and self._idle is not None and not self._end.done():
             self._end.set_result(self._idle)
 
     def fail(self, error: Exception) -> None:

@@ -102,7 +102,7 @@ def auth_method(method: Json) -> Json | None:
 
 def agent_capabilities(capabilities: Json, *, has_logins: bool) -> Json:
     """Convert an agent's capabilities, with those that every agent of version 2 has."""
-    converted: Json = {key: capabilities[key] for key in ("_meta",) if key in capabilities}
+    converted: Json = {"_meta": capabilities["_meta"]} if "_meta" in capabilities else {}
     if has_logins:
         converted["auth"] = {"logout": {}}
     session = capabilities.get("session")
