@@ -73,6 +73,12 @@ def must_be_seconds(what: str, seconds: object) -> None:
     refuse_unless(is_right, f"{what} is a positive number of seconds", seconds)
 
 
+def must_be_count(what: str, number: object) -> None:
+    """Raise MisuseError unless ``number`` is a whole number of at least 1."""
+    is_right = isinstance(number, int) and not isinstance(number, bool) and number > 0
+    refuse_unless(is_right, f"{what} is a whole number of at least 1", number)
+
+
 def several(what: str, values: Iterable[_T]) -> tuple[_T, ...]:
     """Return the values as a tuple. Raises MisuseError for a single value, a text or a mapping."""
     is_list = hasattr(values, "__iter__") and not isinstance(values, str | bytes | dict)

@@ -28,7 +28,17 @@ from codex_acp.codex import (
 )
 from codex_acp.codex.sync import Codex
 from codex_acp.errors import MisuseError, UnknownOption
-from codex_acp.runtime import AgentRuntime, AgentSpec, TerminalAccess, allow_kinds
+from codex_acp.fleet import Fleet, LocalEngine, Retries, Task, read_outcomes, read_tasks
+from codex_acp.runtime import (
+    AgentRuntime,
+    AgentSpec,
+    FileAccess,
+    RestartLimit,
+    SessionStore,
+    StoredSession,
+    TerminalAccess,
+    allow_kinds,
+)
 from codex_acp.transport.link import memory_pair
 
 if TYPE_CHECKING:
@@ -52,6 +62,10 @@ def run(coroutine: Coroutine[Any, Any, object]) -> object:
     return coroutine.send(None)
 
 
+def a_task(**fields: Any) -> Task:
+    return Task(**{"id": "a", "prompt": "Hi.", "cwd": "/", **fields})
+
+
 MISTAKES: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: CodexClient.start(cast("Any", "codex")), MisuseError, "LaunchOptions(codex='codex')"),
     (lambda: Codex(cast("Any", "codex")), MisuseError, "LaunchOptions(codex='codex')"),
@@ -66,7 +80,36 @@ MISTAKES: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: AgentRuntime(on_form=cast("Any", {})), MisuseError, "on_form is a function"),
     (lambda: AgentRuntime(files=cast("Any", True)), MisuseError, "is a FileAccess, not True"),
     (lambda: AgentRuntime(store=cast("Any", "s.json")), MisuseError, "is a SessionStore"),
+    (lambda: AgentRuntime(agents=cast("Any", ["a"])), MisuseError, "agents maps names to Agent"),
+    (lambda: AgentRuntime(permissions=cast("Any", None)), MisuseError, "is a function, not None"),
+    (lambda: AgentRuntime(answer_seconds=cast("Any", "a")), MisuseError, "seconds, not 'a'"),
+    (lambda: AgentRuntime(busy_seconds=-1), MisuseError, "busy_seconds is a positive number of s"),
+    (lambda: AgentRuntime(opening_at_once=cast("Any", 1.5)), MisuseError, "at least 1, not 1.5"),
+    (lambda: AgentRuntime(restarts=cast("Any", 3)), MisuseError, "is a RestartLimit, not 3"),
+    (lambda: AgentRuntime(restarts=RestartLimit(0)), MisuseError, "the count of a RestartLimit"),
+    (lambda: FileAccess(roots=cast("Any", "/tmp")), MisuseError, "roots is a list, not '/tmp'"),
+    (lambda: FileAccess(size_limit=-1), MisuseError, "size_limit is a whole number"),
+    (lambda: TerminalAccess(env=cast("Any", {"a": 1})), MisuseError, "env has a text for each"),
+    (lambda: TerminalAccess(approve=cast("Any", True)), MisuseError, "approve is a function"),
+    (lambda: SessionStore(cast("Any", None)), MisuseError, "store is a path, not None"),
+    (lambda: StoredSession("a", "s", "/", cast("Any", 3)), MisuseError, "key is a text, not 3"),
+    (lambda: allow_kinds("read", otherwise=cast("Any", 3)), MisuseError, "is a function, not 3"),
+    (lambda: AgentSpec(["a"], env=cast("Any", {"a": 1})), MisuseError, "env has a text for each"),
+    (lambda: AgentSpec(["a"], cwd=cast("Any", 3)), MisuseError, "cwd is a path, not 3"),
+    (lambda: AgentSpec(["a"], name=cast("Any", 3)), MisuseError, "name is a text, not 3"),
+    (lambda: AgentSpec(["a"], start_seconds=0), MisuseError, "start_seconds is a positive"),
+    (lambda: AgentSpec(["a"], line_limit=0), MisuseError, "line_limit is a whole number"),
+    (lambda: AgentSpec(link=cast("Any", 3), name="a"), MisuseError, "link is a function, not 3"),
+    (lambda: AgentSpec.remote(cast("Any", 3)), MisuseError, "URL is a text, not 3"),
     (lambda: AgentRuntime().open(cast("Any", ["a"])), MisuseError, "AgentSpec([...]) has a comm"),
+    (
+        lambda: AgentRuntime(store=SessionStore("x")).open(key=cast("Any", 3)), MisuseError,
+        "key is a text, not 3",
+    ),
+    (
+        lambda: AgentRuntime().open(mcp_servers=cast("Any", [{"name": "x"}])), MisuseError,
+        "mcp_servers has no MCP server of ACP: ",
+    ),
     (lambda: AgentSpec(cast("Any", "my-agent --acp")), MisuseError, "AgentSpec.parse splits"),
     (lambda: AgentSpec(cast("Any", ["my-agent", 3])), MisuseError, "is a list of words"),
     (
@@ -87,6 +130,28 @@ MISTAKES: list[tuple[Callable[[], Any], type[Exception], str]] = [
         lambda: AgentRuntime().open(mcp_servers=cast("Any", {"x": {}})), MisuseError,
         "mcp_servers is a list",
     ),
+    (lambda: a_task(id=3), MisuseError, "'id' is a text, not 3"),
+    (lambda: a_task(prompt=3), MisuseError, "'prompt' is a text or a list of texts"),
+    (lambda: a_task(prompt=[3]), MisuseError, "'prompt' is a text or a list of texts"),
+    (lambda: a_task(cwd=3), MisuseError, "'cwd' is a path, not 3"),
+    (lambda: a_task(agent=["codex"]), MisuseError, "'agent' is a name or an AgentSpec"),
+    (lambda: a_task(options={"fast": 3}), MisuseError, "'options' maps ids to texts"),
+    (lambda: a_task(policy="ask"), MisuseError, "'policy' is a function"),
+    (lambda: a_task(time_limit="1"), MisuseError, "'time_limit' is a number, not '1'"),
+    (lambda: a_task(max_tokens=True), MisuseError, "'max_tokens' is a number, not True"),
+    (lambda: Fleet(cast("Any", "ray")), MisuseError, "engine is an engine, not 'ray'"),
+    (lambda: Fleet(out=cast("Any", 3)), MisuseError, "out is a path, not 3"),
+    (lambda: Fleet(permissions=cast("Any", "ask")), MisuseError, "permissions is a function, not"),
+    (lambda: Fleet(concurrency=0), MisuseError, "concurrency is a whole number"),
+    (lambda: Fleet(max_tokens=cast("Any", "a")), MisuseError, "max_tokens is a whole number"),
+    (lambda: Fleet(time_limit=cast("Any", "a")), MisuseError, "time_limit is a positive number"),
+    (lambda: Fleet(retries=cast("Any", 3)), MisuseError, "retries is a Retries, not 3"),
+    (lambda: Retries(0), MisuseError, "attempts is a whole number of at least 1, not 0"),
+    (lambda: LocalEngine(tasks_per_agent=0), MisuseError, "tasks_per_agent is a whole number"),
+    (lambda: Fleet().map(cast("Any", a_task())), MisuseError, "tasks is a list"),
+    (lambda: Fleet().map(cast("Any", [{"id": "a"}])), MisuseError, "a fleet runs tasks"),
+    (lambda: read_tasks(cast("Any", None)), MisuseError, "a file of tasks is a path, not None"),
+    (lambda: list(read_outcomes(cast("Any", 3))), MisuseError, "directory is a path, not 3"),
     (lambda: connect_agent(cast("Any", Path("x")), name="a"), MisuseError, "is a list, not Posix"),
     (lambda: connect_agent(cast("Any", ["x", 3]), name="a"), MisuseError, "is a list of words"),
     (lambda: LaunchOptions(codex=cast("Any", 3)), MisuseError, "codex is a path, not 3"),

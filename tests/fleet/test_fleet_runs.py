@@ -219,7 +219,7 @@ async def test_the_answer_is_of_the_type_that_was_wanted(tmp_path: Path) -> None
     good = '```json\n{"colour": "red", "count": 2}\n```'
     found = await outcomes(fleet_of(tmp_path / "o"), task("a", tmp_path, say=good, output=Answer))
     assert found["a"].output == Answer(colour="red", count=2)
-    (kept,) = read_outcomes(tmp_path / "o")
+    (kept,) = read_outcomes(str(tmp_path / "o"))
     assert kept.output == {"colour": "red", "count": 2}
 
 

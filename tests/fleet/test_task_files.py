@@ -71,7 +71,7 @@ WRONG: list[tuple[object, str]] = [
     (GOOD | {"time_limit": 0}, "a time limit is more than 0 seconds"),
     (GOOD | {"time_limit": "1"}, "'time_limit' is a number"),
     (GOOD | {"max_tokens": True}, "'max_tokens' is a number"),
-    (GOOD | {"options": {"a": 1}}, "'options' is an object of texts"),
+    (GOOD | {"options": {"a": 1}}, "'options' maps ids to texts, true or false"),
     (GOOD | {"policy": "allow_all"}, "the policy 'allow_all' is not known"),
     (GOOD | {"policy": "ask"}, "needs a terminal"),
     (GOOD | {"policy": {"allow": ["everything"]}}, "'allow' is a list of kinds"),

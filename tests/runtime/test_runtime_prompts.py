@@ -307,6 +307,14 @@ async def test_a_second_prompt_while_one_runs_is_a_misuse() -> None:
             session.prompt("Two.")
 
 
+async def test_a_prompt_that_was_left_is_not_entered_again() -> None:
+    async with AgentRuntime() as runtime, runtime.open(ScriptedAgent().spec()) as session:
+        async with session.prompt("Go.") as prompt:
+            await prompt.result()
+        with pytest.raises(MisuseError, match=r"used only once; call Session\.prompt"):
+            await prompt.__aenter__()
+
+
 async def test_a_second_prompt_that_waits_for_a_cancelled_one_is_a_misuse() -> None:
     agent = ScriptedAgent()
     agent.on(prompt=lambda _: agent.until_cancelled())

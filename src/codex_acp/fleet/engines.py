@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from codex_acp.errors import MisuseError
+from codex_acp.errors import MisuseError, must_be_count
 from codex_acp.fleet.errors import EngineError, EngineNotInstalled, WorkerLost
 from codex_acp.fleet.private_files import default_root, make_private, remove_tree
 from codex_acp.fleet.ray_worker import Message, RayWorker, for_any_node
@@ -65,8 +65,7 @@ class LocalEngine:
     """
 
     def __init__(self, *, tasks_per_agent: int = TASKS_PER_AGENT) -> None:
-        if tasks_per_agent < 1:
-            raise MisuseError("tasks_per_agent is at least 1")
+        must_be_count("tasks_per_agent", tasks_per_agent)
         self._tasks_per_agent = tasks_per_agent
         self._worker: Worker | None = None
         self._fleet_id = ""
@@ -181,8 +180,7 @@ class RayEngine:
         root: str | None = None,
         runtime_env: Mapping[str, Any] | None = None,
     ) -> None:
-        if tasks_per_worker < 1:
-            raise MisuseError("tasks_per_worker is at least 1")
+        must_be_count("tasks_per_worker", tasks_per_worker)
         if importlib.util.find_spec("ray") is None:
             raise EngineNotInstalled("the engine ray needs Ray: pip install 'codex-acp-sdk[ray]'")
         self._address = address

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import os
 import random
 import uuid
 from collections import deque
@@ -16,7 +17,13 @@ from contextlib import AsyncExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from codex_acp.errors import MisuseError
+from codex_acp.errors import (
+    MisuseError,
+    must_be_count,
+    must_be_seconds,
+    refuse_unless,
+    several,
+)
 from codex_acp.fleet.engines import LocalEngine
 from codex_acp.fleet.errors import FleetError, OutDirectoryError, WorkerLost
 from codex_acp.fleet.jobs import RETRIED, Event, Job, Report, Usage, now
@@ -37,7 +44,6 @@ from codex_acp.transcript.secrets import scrub
 from codex_acp.transport.shielding import finish, running_loop, shielded
 
 if TYPE_CHECKING:
-    import os
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from typing import Self
 
@@ -151,8 +157,20 @@ class Fleet:
         retries: Retries | None = None,
         on_event: Callable[[str, Event], None] | None = None,
     ) -> None:
-        if concurrency is not None and concurrency < 1:
-            raise MisuseError("concurrency is at least 1")
+        for name, function in (
+            ("permissions", permissions), ("on_form", on_form or deny_all),
+            ("on_url", on_url or deny_all), ("on_event", on_event or deny_all),
+        ):  # fmt: skip
+            refuse_unless(callable(function), f"{name} is a function", function)
+        for name, number in (("concurrency", concurrency), ("max_tokens", max_tokens)):
+            if number is not None:
+                must_be_count(name, number)
+        for name, seconds in (("time_limit", time_limit), ("task_time_limit", task_time_limit)):
+            if seconds is not None:
+                must_be_seconds(name, seconds)
+        refuse_unless(hasattr(engine or LocalEngine, "settle"), "engine is an engine", engine)
+        refuse_unless(isinstance(retries, Retries | None), "retries is a Retries", retries)
+        refuse_unless(isinstance(out, str | os.PathLike | None), "out is a path", out)
         if resume and out is None:
             raise MisuseError("only a fleet with an output directory can be resumed")
         if retry_failed and not resume:
@@ -177,7 +195,10 @@ class Fleet:
 
         Raises MisuseError for two tasks with one id.
         """
-        return FleetRun(self._settings, tuple(tasks))
+        tasks = several("tasks", tasks)
+        for task in tasks:
+            refuse_unless(isinstance(task, Task), "a fleet runs tasks, each a Task", task)
+        return FleetRun(self._settings, tasks)
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,6 +213,11 @@ class Retries:
     attempts: int = 3
     seconds: float = 2.0
     longest: float = 120.0
+
+    def __post_init__(self) -> None:
+        must_be_count("attempts", self.attempts)
+        for name, seconds in (("seconds", self.seconds), ("longest", self.longest)):
+            must_be_seconds(name, seconds)
 
     def pause(self, made: int) -> float:
         """Return the seconds to wait after ``made`` attempts."""

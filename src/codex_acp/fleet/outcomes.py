@@ -32,6 +32,7 @@ from pydantic.alias_generators import to_camel
 
 from codex_acp._files import append_line, read_regular, sync_folder
 from codex_acp._json import text_at
+from codex_acp.errors import refuse_unless
 from codex_acp.fleet.errors import OutcomeNotWritten, OutDirectoryError, OutDirectoryInUse
 from codex_acp.fleet.jobs import Reason, Usage, now
 from codex_acp.fleet.private_files import (
@@ -396,8 +397,10 @@ def _claim(folder: Path, *, resume: bool) -> str:
     return fleet_id
 
 
-def read_outcomes(folder: Path) -> Iterator[Outcome]:
+def read_outcomes(folder: str | os.PathLike[str]) -> Iterator[Outcome]:
     """Yield every outcome, sorted by directory. Raises OutDirectoryError."""
+    refuse_unless(isinstance(folder, str | os.PathLike), "an output directory is a path", folder)
+    folder = Path(folder)
     if not (folder / "fleet.json").is_file():
         raise OutDirectoryError(f"{folder} is no output directory of a fleet")
     tasks = folder / "tasks"

@@ -9,7 +9,7 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -19,8 +19,6 @@ from codex_acp.fleet.checkout import is_path, problem_of_repository, problem_of_
 from codex_acp.runtime import AgentSpec
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from referencing import Specification
 
     from codex_acp.fleet.questions import FleetPolicy
@@ -77,7 +75,8 @@ class Task:
     max_tokens: int | None = None
 
     def __post_init__(self) -> None:
-        if (problem := self._problem()) is not None:
+        problem = self._problem_of_types() or self._problem()
+        if problem is not None:
             raise MisuseError(f"task {self.id!r}: {problem}")
         if not isinstance(self.prompt, str):
             object.__setattr__(self, "prompt", tuple(self.prompt))
@@ -127,11 +126,32 @@ class Task:
         text = json.dumps(content, sort_keys=True, default=str)
         return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
+    def _problem_of_types(self) -> str | None:
+        for names, kind, wanted in (
+            ("id", str, "a text"),
+            ("repository revision model mode effort", str | None, "a text"),
+            ("cwd", str | os.PathLike | None, "a path"),
+            ("agent", str | AgentSpec, "a name or an AgentSpec"),
+            ("time_limit", int | float | None, "a number"),
+            ("max_tokens", int | None, "a number"),
+        ):
+            for name in names.split():
+                value = getattr(self, name)
+                if not isinstance(value, kind) or isinstance(value, bool):
+                    return f"{name!r} is {wanted}, not {value!r:.60}"
+        given: Any = self
+        prompts = given.prompts if isinstance(given.prompt, str | Sequence) else (None,)
+        if not all(isinstance(text, str) for text in prompts):
+            return "'prompt' is a text or a list of texts"
+        values = given.options.values() if isinstance(given.options, Mapping) else (None,)
+        if not all(isinstance(value, str | bool) for value in values):
+            return "'options' maps ids to texts, true or false"
+        return None if given.policy is None or callable(given.policy) else "'policy' is a function"
+
     def _problem(self) -> str | None:
-        prompts = [self.prompt] if isinstance(self.prompt, str) else list(self.prompt)
         if not 0 < len(self.id) <= LONGEST_ID:
             return f"an id is a text of 1 to {LONGEST_ID} characters"
-        if not prompts or not all(text.strip() for text in prompts):
+        if not self.prompts or not all(text.strip() for text in self.prompts):
             return "the prompt is empty"
         if (self.cwd is None) == (self.repository is None):
             return "give it either a cwd or a repository"

@@ -12,6 +12,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, get_args
 
+from codex_acp._files import absolute
 from codex_acp._json import without_none
 from codex_acp.acp.types import ToolKind
 from codex_acp.errors import MisuseError
@@ -21,7 +22,6 @@ from codex_acp.runtime import AgentSpec, allow_kinds, reject_all
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Mapping
 
     from codex_acp.fleet.questions import FleetPolicy
 
@@ -29,10 +29,6 @@ KEYS: Final = (
     "id", "prompt", "cwd", "repository", "revision", "agent", "command", "model", "mode", "effort",
     "options", "policy", "output", "time_limit", "max_tokens",
 )  # fmt: skip
-
-_TEXT_KEYS: Final = frozenset(
-    ("id", "cwd", "repository", "revision", "agent", "command", "model", "mode", "effort")
-)
 
 _MOST_SHOWN: Final = 20
 """Problems of one file that an error lists: a file that has no tasks has one on each line."""
@@ -57,8 +53,9 @@ def read_tasks(
 
 def read_bytes(path: str | os.PathLike[str]) -> bytes:
     """Read a task file. Raises TaskFileError."""
+    file = Path(absolute("a file of tasks", path))
     try:
-        return Path(path).read_bytes()
+        return file.read_bytes()
     except OSError as error:
         raise TaskFileError(str(path), (error.strerror or str(error),)) from error
 
@@ -122,7 +119,8 @@ def _parse_task(line: bytes, ask: FleetPolicy | None) -> Task:
     for name in ("id", "prompt"):
         if name not in fields:
             raise _InvalidLine(f"it has no {name!r}")
-    _check_types(fields)
+    if not isinstance(fields.get("output", {}), dict):
+        raise _InvalidLine("'output' is a JSON Schema, an object")
     if (command := fields.pop("command", None)) is not None:
         if "agent" in fields:
             raise _InvalidLine("it has both 'agent' and 'command'; give one of them")
@@ -133,28 +131,6 @@ def _parse_task(line: bytes, ask: FleetPolicy | None) -> Task:
     if task.output is not None:
         OutputCheck(task.output)  # finds an invalid schema before any task runs
     return task
-
-
-def _check_types(fields: Mapping[str, Any]) -> None:
-    for name, value in fields.items():
-        if name in _TEXT_KEYS and not isinstance(value, str):
-            raise _InvalidLine(f"{name!r} is a text, not {json.dumps(value)[:60]}")
-    prompt = fields["prompt"]
-    prompts = prompt if isinstance(prompt, list) else [prompt]
-    if not all(isinstance(text, str) for text in prompts):
-        raise _InvalidLine("'prompt' is a text or a list of texts")
-    for name in ("time_limit", "max_tokens"):
-        value = fields.get(name, 1)
-        number = int if name == "max_tokens" else (int, float)
-        if isinstance(value, bool) or not isinstance(value, number):
-            raise _InvalidLine(f"{name!r} is a number, not {json.dumps(value)[:60]}")
-    options = fields.get("options", {})
-    if not isinstance(options, dict) or not all(
-        isinstance(value, str | bool) for value in options.values()
-    ):
-        raise _InvalidLine("'options' is an object of texts, true and false")
-    if not isinstance(fields.get("output", {}), dict):
-        raise _InvalidLine("'output' is a JSON Schema, an object")
 
 
 def _parse_policy(value: Any, ask: FleetPolicy | None) -> FleetPolicy:

@@ -13,7 +13,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from codex_acp._urls import bare_url
-from codex_acp.errors import MisuseError, refuse_unless
+from codex_acp.errors import (
+    MisuseError,
+    environment,
+    must_be_count,
+    must_be_seconds,
+    refuse_unless,
+)
 from codex_acp.transport.remote_agent import check_agent_url, remote_agent_link
 
 if TYPE_CHECKING:
@@ -65,6 +71,16 @@ class AgentSpec:
 
     def __post_init__(self) -> None:
         refuse_unless(self.version in (None, 1, 2), "the version of ACP is 1 or 2", self.version)
+        must_be_seconds("start_seconds", self.start_seconds)
+        if self.line_limit is not None:
+            must_be_count("line_limit", self.line_limit)
+        for name, text in (("name", self.name), ("auth_method", self.auth_method)):
+            refuse_unless(isinstance(text, str | None), f"{name} is a text", text)
+        is_path = isinstance(self.cwd, str | os.PathLike | None)
+        refuse_unless(is_path, "an agent's cwd is a path", self.cwd)
+        environment(self.env)  # raises for a wrong one
+        is_function = self.link is None or callable(self.link)
+        refuse_unless(is_function, "link is a function", self.link)
         if self.link is not None:
             if self.command or not self.name:
                 raise MisuseError("an agent with a link has a name and no command")
@@ -117,6 +133,7 @@ class AgentSpec:
         connection. With ``shared``, one connection serves all sessions. Raises MisuseError for
         another URL, or if the token would be sent unencrypted to another machine.
         """
+        refuse_unless(isinstance(url, str), "an agent's URL is a text", url)
         check_agent_url(url, token)
         name = name or bare_url(url)
         link = _RemoteLink(url, token, name)

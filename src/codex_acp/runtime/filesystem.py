@@ -24,8 +24,8 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 import anyio
 
-from codex_acp._files import MAX_LINKS, resolved
-from codex_acp.errors import RpcError
+from codex_acp._files import MAX_LINKS, absolute, resolved
+from codex_acp.errors import RpcError, must_be_count, several
 from codex_acp.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, RESOURCE_NOT_FOUND
 from codex_acp.transport.shielding import in_worker_thread
 
@@ -73,6 +73,11 @@ class FileAccess:
     """Directories for files, besides the session's cwd and additional directories."""
     size_limit: int = SIZE_LIMIT
     """Bytes of text that one request may read or write."""
+
+    def __post_init__(self) -> None:
+        roots = tuple(absolute("a root", root) for root in several("roots", self.roots))
+        object.__setattr__(self, "roots", roots)
+        must_be_count("size_limit", self.size_limit)
 
 
 def read_text(

@@ -8,16 +8,26 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections.abc import Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from anyio import to_thread
+from pydantic import ValidationError
 
 from codex_acp._files import absolute
-from codex_acp.acp.types import DeleteSessionRequest, ListSessionsRequest
-from codex_acp.errors import MisuseError, PeerError, TransportError, refuse_unless, several
+from codex_acp.acp.types import DeleteSessionRequest, ListSessionsRequest, NewSessionRequest
+from codex_acp.errors import (
+    MisuseError,
+    PeerError,
+    TransportError,
+    must_be_count,
+    must_be_seconds,
+    refuse_unless,
+    several,
+)
 from codex_acp.runtime.agent_process import AgentProcess
 from codex_acp.runtime.agent_session import WantedSession, open_session
 from codex_acp.runtime.agent_spec import BUILT_IN, AgentSpec
@@ -30,10 +40,11 @@ from codex_acp.runtime.terminals import TerminalAccess
 from codex_acp.transport.remote_agent import is_agent_url
 from codex_acp.transport.restart_limit import RestartLimit, Restarts
 from codex_acp.transport.shielding import finish, running_loop, shielded
+from codex_acp.wire.codec import problems_of
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import AsyncIterator, Callable, Coroutine, Generator, Mapping, Sequence
+    from collections.abc import AsyncIterator, Callable, Coroutine, Generator, Sequence
 
     from codex_acp.acp import AgentFeatures
     from codex_acp.acp.types import AuthMethod, Implementation, McpServer, SessionInfo
@@ -102,26 +113,34 @@ class AgentRuntime:
         restarts: RestartLimit | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        refuse_unless(callable(permissions), "permissions is a function", permissions)
         for name, function in (
-            ("permissions", permissions), ("on_form", on_form), ("on_url", on_url),
-            ("on_url_done", on_url_done),
+            ("on_form", on_form), ("on_url", on_url), ("on_url_done", on_url_done),
         ):  # fmt: skip
             refuse_unless(function is None or callable(function), f"{name} is a function", function)
         for name, value, kind in (
             ("files", files, FileAccess), ("terminals", terminals, TerminalAccess),
-            ("store", store, SessionStore),
+            ("store", store, SessionStore), ("restarts", restarts, RestartLimit),
         ):  # fmt: skip
             is_one = isinstance(value, kind | None)
             refuse_unless(is_one, f"{name} is a {kind.__name__}", value)
-        if opening_at_once < 1:
-            raise MisuseError(f"opening_at_once is {opening_at_once}; no session could be opened")
-        self.agents: Mapping[str, AgentSpec] = {**BUILT_IN, **(agents or {})}
+        must_be_seconds("answer_seconds", answer_seconds)
+        if busy_seconds != 0:
+            must_be_seconds("busy_seconds", busy_seconds)
+        must_be_count("opening_at_once", opening_at_once)
+        self._limit = restarts or RestartLimit()
+        must_be_count("the count of a RestartLimit", self._limit.count)
+        must_be_seconds("the seconds of a RestartLimit", self._limit.seconds)
+        given: Any = agents or {}
+        pairs = given.items() if isinstance(given, Mapping) else [(None, None)]
+        if not all(isinstance(k, str) and isinstance(v, AgentSpec) for k, v in pairs):
+            raise MisuseError("agents maps names to AgentSpecs")
+        self.agents: Mapping[str, AgentSpec] = {**BUILT_IN, **given}
         self._services = Services(permissions, on_form, on_url, on_url_done, files, terminals)
         self._store = store
         self._answer_seconds = answer_seconds
         self._busy_seconds = busy_seconds
         self._openings = asyncio.Semaphore(opening_at_once)
-        self._limit = restarts or RestartLimit()
         self._clock = clock
         # Key of a spec → its unexpected ends, the last of them, the start of its shared process.
         self._restarts: dict[tuple[object, ...], Restarts] = {}
@@ -173,15 +192,22 @@ class AgentRuntime:
         """
         if key is not None and self._store is None:
             raise MisuseError("a key needs a store; give the runtime one")
-        refuse_unless(isinstance(session_id, str | None), "session_id is a text", session_id)
+        for name, text in (("session_id", session_id), ("key", key)):
+            refuse_unless(isinstance(text, str | None), f"{name} is a text", text)
         is_policy = permissions is None or callable(permissions)
         refuse_unless(is_policy, "permissions is a function", permissions)
-        servers = several("mcp_servers", mcp_servers)
+        servers = [*several("mcp_servers", mcp_servers)]
         folders = several("additional_directories", additional_directories)
+        directory = absolute("the working directory (cwd)", "." if cwd is None else cwd)
+        try:
+            request = NewSessionRequest(cwd=directory, mcp_servers=servers)
+        except ValidationError as error:
+            msg = f"mcp_servers has no MCP server of ACP: {problems_of(error, servers)[0]}"
+            raise MisuseError(msg) from None
         wanted = WantedSession(
-            cwd=absolute("the working directory (cwd)", "." if cwd is None else cwd),
+            cwd=directory,
             session_id=session_id,
-            mcp_servers=servers,
+            mcp_servers=tuple(request.mcp_servers),
             directories=tuple(absolute("a directory", folder) for folder in folders),
             policy=permissions,
             or_new=or_new,
@@ -226,6 +252,7 @@ class AgentRuntime:
     async def delete(self, agent: str | AgentSpec, session_id: str) -> None:
         """Delete a session that is not open, at the agent and in the store. Raises
         MethodNotOffered. A session that does not exist is no error."""
+        refuse_unless(isinstance(session_id, str), "session_id is a text", session_id)
         spec = self._spec(agent)
         async with self._borrowed(spec) as process:
             if not process.features.delete_session:

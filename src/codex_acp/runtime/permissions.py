@@ -22,7 +22,7 @@ from codex_acp._version import __version__
 from codex_acp.acp import PROTOCOL_VERSION, types
 from codex_acp.acp.client_side import option_of, outcome_of
 from codex_acp.acp.form_answers import InvalidContent, as_json, validate, why_too_large
-from codex_acp.errors import MisuseError, RpcError
+from codex_acp.errors import MisuseError, RpcError, refuse_unless
 from codex_acp.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND, RESOURCE_NOT_FOUND
 from codex_acp.runtime.filesystem import FileAccess, FileThreads, Roots, read_text, write_text
 from codex_acp.runtime.terminals import Terminals
@@ -93,6 +93,7 @@ def allow_kinds(
     for kind in kinds:
         if kind not in known:
             raise MisuseError(f"{kind!r} is no kind of tool call; use {', '.join(known)}")
+    refuse_unless(callable(otherwise), "otherwise is a function", otherwise)
 
     def policy(permission: Permission) -> Decision | Awaitable[Decision]:
         option = permission.option("allow_once") if permission.kind in kinds else None
@@ -248,7 +249,7 @@ class Answers:
         services: Services,
         policy: PermissionPolicy | None,
         cwd: str,
-        directories: Sequence[str | os.PathLike[str]],
+        directories: Sequence[str],
         take_tool_call: Callable[[types.RequestPermissionRequest], ToolCall],
         drain: Callable[[], Awaitable[None]],
     ) -> None:
@@ -257,7 +258,7 @@ class Answers:
         self._files = services.files or NO_FILES
         roots = (cwd, *directories, *self._files.roots)
         offered = self._files.read or self._files.write
-        self._roots = Roots(os.path.abspath(root) for root in roots if offered)  # noqa: PTH100
+        self._roots = Roots(os.fspath(root) for root in roots if offered)
         self._threads = FileThreads(drain=drain)
         self._terminals = None if services.terminals is None else Terminals(services.terminals, cwd)
         self._take_tool_call = take_tool_call

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, Self
 
 import anyio
 
-from codex_acp.errors import CodexAcpError
+from codex_acp.errors import CodexAcpError, MisuseError
 from codex_acp.runtime.results import PromptResult, Record, ToolCall
 from codex_acp.transport.shielding import shielded
 
@@ -180,6 +180,8 @@ class Prompt:
 
     def __init__(self, run: RunningPrompt) -> None:
         self._running = run
+        self._left = False
+        """Whether `aclose` was called, also by the end of an ``async with``."""
 
     def __repr__(self) -> str:
         return f"Prompt(stop_reason={self.stop_reason!r})"
@@ -214,6 +216,7 @@ class Prompt:
 
     async def aclose(self) -> None:
         """Cancel the prompt if it runs, and wait until the agent has stopped, at most 10 s."""
+        self._left = True
         self._running.cancel_and_discard()
         if not self._running.agent_has_stopped:
             with anyio.CancelScope(shield=True):
@@ -229,6 +232,8 @@ class Prompt:
         return update
 
     async def __aenter__(self) -> Self:
+        if self._left:
+            raise MisuseError("a Prompt can be used only once; call Session.prompt for another")
         return self
 
     async def __aexit__(self, *_exc: object) -> None:

@@ -165,6 +165,7 @@ class Session:
     def listen(self, listener: Callable[[Update], None]) -> Callable[[], None]:
         """Call ``listener``, which must not block, with each live update, also between prompts.
         Returns a function that removes the listener."""
+        refuse_unless(callable(listener), "a listener is a function", listener)
         listeners = self._state.listeners
         listeners.append(listener)
 

@@ -18,8 +18,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from codex_acp._files import sync_folder
+from codex_acp._files import absolute, sync_folder
 from codex_acp._json import without_none
+from codex_acp.errors import MisuseError, refuse_unless
 from codex_acp.runtime.errors import StoreError
 
 if TYPE_CHECKING:
@@ -49,6 +50,11 @@ class StoredSession:
     created_at: str = ""
     updated_at: str = ""
 
+    def __post_init__(self) -> None:
+        for name, value in asdict(self).items():
+            is_text = isinstance(value, str) or (value is None and name in ("key", "title"))
+            refuse_unless(is_text, f"{name} is a text", value)
+
 
 class SessionStore:
     """The records in ``path``, a JSON file; the first `put` makes it and its directory.
@@ -59,7 +65,7 @@ class SessionStore:
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.path: Path = Path(path)
+        self.path: Path = Path(absolute("the path of a session store", path))
         self.set_aside: list[tuple[Path, str]] = []
         """New paths of the files that could not be read, each with its problem."""
 
@@ -202,12 +208,12 @@ def _records(data: bytes, path: Path) -> list[StoredSession]:
 
 
 def _record(entry: Any) -> StoredSession:
-    names = StoredSession.__dataclass_fields__
-    if not isinstance(entry, dict) or not all(
-        isinstance(value, str) for name, value in entry.items() if name in names
-    ):
+    names = StoredSession.__dataclass_fields__.keys()
+    if not isinstance(entry, dict):
         raise ValueError("one of its sessions is malformed")
     try:
-        return StoredSession(**{name: entry[name] for name in names if name in entry})
+        return StoredSession(**{name: entry[name] for name in names & entry.keys()})
+    except MisuseError as error:
+        raise ValueError(f"one of its sessions is malformed: {error}") from error
     except TypeError as error:
         raise ValueError("one of its sessions is incomplete") from error

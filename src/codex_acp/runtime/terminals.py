@@ -16,7 +16,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from codex_acp.acp import types
-from codex_acp.errors import RpcError, signal_name
+from codex_acp.errors import (
+    RpcError,
+    environment,
+    must_be_count,
+    refuse_unless,
+    signal_name,
+)
 from codex_acp.jsonrpc import INVALID_PARAMS, RESOURCE_NOT_FOUND
 from codex_acp.transport.descriptors import DescriptorReader
 from codex_acp.transport.process_table import ExitWatch
@@ -47,6 +53,13 @@ class TerminalAccess:
     """The commands' environment, plus the agent's variables; None for this process's."""
     approve: Callable[[types.CreateTerminalRequest], bool | Awaitable[bool]] | None = None
     """Returns whether a command may run, an exception means no; None allows every command."""
+
+    def __post_init__(self) -> None:
+        must_be_count("output_limit", self.output_limit)
+        must_be_count("max_terminals", self.max_terminals)
+        environment(self.env)  # raises for a wrong one
+        approves = self.approve is None or callable(self.approve)
+        refuse_unless(approves, "approve is a function", self.approve)
 
 
 class Terminals:
