@@ -103,11 +103,13 @@ class NetworkConnection:
         return LoginWays(offered=False)
 
     async def new_session(self, request: NewSession) -> Json:
-        return await self._open_new(lambda session: self.agent.new_session(request, session))
+        delete = self.agent.delete_session
+        return await self._open(lambda session: self.agent.new_session(request, session), delete)
 
     async def fork_session(self, request: ForkSession) -> Json:
         self._must_own(request.session_id)
-        return await self._open_new(lambda session: self.agent.fork_session(request, session))
+        delete = self.agent.delete_session
+        return await self._open(lambda session: self.agent.fork_session(request, session), delete)
 
     async def load_session(self, request: ResumeSession) -> Json:
         return await self._reopen(request, CodexAgent.load_session, history=True)
@@ -198,36 +200,30 @@ class NetworkConnection:
 
     # Ownership, and the sessions that this connection shows
 
-    def _new_session(self) -> NetworkSession:
-        outlives = self._registry.limits.keep_seconds > 0
-        return NetworkSession(self._token.owner, self.agent, self.client, outlives_client=outlives)
-
-    async def _open_new(self, open_it: Callable[[NetworkSession], Awaitable[Json]]) -> Json:
-        """Open a session with ``open_it``; delete the session if its owner cannot be recorded."""
-        async with self._registry.reserve_place(self._token.owner):
-            session = self._new_session()
-            response = await open_it(session)
-            session_id = str(response["sessionId"])
-            await self._register_opened(session_id, session, self.agent.delete_session)
-        return response
-
-    async def _register_opened(
+    async def _open(
         self,
-        session_id: str,
-        session: NetworkSession,
+        open_it: Callable[[NetworkSession], Awaitable[Json]],
         undo: Callable[[str], Awaitable[None]],
-    ) -> None:
-        """Register a session that was just opened. Raises RpcError after ``undo``, if its owner
-        cannot be recorded."""
-        try:
-            self._register(session_id, session)
-        except RpcError:
-            session.detach(self.client)  # the client gets no message of the session
+        session_id: str | None = None,
+    ) -> Json:
+        """Open a session with ``open_it``; return its answer, which has the ``session_id`` of a new
+        session. Raises RpcError after ``undo``, if the session's owner cannot be recorded."""
+        outlives = self._registry.limits.keep_seconds > 0
+        owner = self._token.owner
+        async with self._registry.reserve_place(owner):
+            session = NetworkSession(owner, self.agent, self.client, outlives_client=outlives)
+            answer = await open_it(session)
+            session_id = session_id or str(answer["sessionId"])
             try:
-                await finish(asyncio.ensure_future(undo(session_id)))
-            except CodexAcpError as error:
-                logger.warning("the opening of %s could not be undone: %s", session_id, error)
-            raise
+                self._register(session_id, session)
+            except RpcError:
+                session.detach(self.client)  # the client gets no message of the session
+                try:
+                    await finish(asyncio.ensure_future(undo(session_id)))
+                except CodexAcpError as error:
+                    logger.warning("the opening of %s could not be undone: %s", session_id, error)
+                raise
+        return answer
 
     def _register(self, session_id: str, session: NetworkSession) -> None:
         self._registry.open(session_id, session)
@@ -251,12 +247,11 @@ class NetworkConnection:
                 session = self._registry.sessions.get(session_id)
                 if session is not None:
                     return await self._show_here(session, request, reopen, history=history)
-                async with self._registry.reserve_place(self._token.owner):
-                    session = self._new_session()
-                    answer = await reopen(session.agent, request, session)
-                    close = session.agent.close_session
-                    await self._register_opened(session_id, session, close)
-                return answer
+                return await self._open(
+                    lambda session: reopen(self.agent, request, session),
+                    self.agent.close_session,
+                    session_id,
+                )
         raise closed_meanwhile(session_id)  # which has cancelled the block
 
     async def _show_here(

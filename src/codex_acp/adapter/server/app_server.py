@@ -62,11 +62,12 @@ class AppServer(NotificationSink):
         self._answer_times = answer_times
         self.defaults: SessionDefaults = defaults or SessionDefaults()
         """Defaults of new sessions."""
-        self._spawned = spawned
+        self._spawned = None if isinstance(spawned, LaunchError) else spawned
+        """The process that the first connection will use."""
+        self._failure: CodexAcpError | None = spawned if isinstance(spawned, LaunchError) else None
+        """Why an early start failed, until the next `connection` call raises this error."""
         self._hello = hello
         self._connection: AppServerConnection | None = None
-        self._failure: CodexAcpError | None = None
-        """Why `warm_up` failed, until the next `connection` call raises it."""
         # Attributes that the creator of this object may set.
         self.client_info: dict[str, JsonValue] | None = None
         """Client info for later handshakes."""
@@ -116,8 +117,6 @@ class AppServer(NotificationSink):
         if self._connection is not None:
             await self._connection.aclose()
         spawned, self._spawned = self._spawned, None
-        if isinstance(spawned, LaunchError):
-            raise spawned
         hello, self._hello = self._hello, None
         connection = AppServerConnection(
             spawned or self._spawn(),
@@ -183,7 +182,7 @@ class AppServer(NotificationSink):
         with anyio.CancelScope(shield=True):
             if self._connection is not None:
                 await self._connection.aclose()
-            elif self._spawned is not None and not isinstance(self._spawned, LaunchError):
+            elif self._spawned is not None:
                 await self._spawned.aclose()
             self._spawned = None
 
