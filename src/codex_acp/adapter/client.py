@@ -28,6 +28,8 @@ class Client:
     """The client of one connection. ``spawn`` runs the task that waits for a slow client."""
 
     def __init__(self, spawn: Spawn) -> None:
+        self.owner: str | None = None
+        """No owner: the client alone has the agent's sessions."""
         self._spawn = spawn
         self.side: EitherAgentSide
         """The connection to the client; set before `EitherAgentSide.run`."""

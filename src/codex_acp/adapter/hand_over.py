@@ -81,5 +81,5 @@ class HandOver:
 
 def may_access(client: SessionClient | None, owner: str | None) -> bool:
     """Return whether ``owner`` (None: any owner) may have the session that ``client`` shows."""
-    session_owner = getattr(client, "owner", None)
+    session_owner = None if client is None else client.owner
     return session_owner is None or owner in (None, session_owner)

@@ -96,6 +96,10 @@ class SessionClient(Protocol):
     """Capabilities, update queue and questions of the client that shows a session."""
 
     @property
+    def owner(self) -> str | None:
+        """The owner of the session over the network; None on standard input and output."""
+
+    @property
     def client(self) -> PromptSender | None:
         """The client that shows the session now; None while no client shows the session."""
 

@@ -453,7 +453,7 @@ class SessionOpener:
         except ErrorReply as error:
             if not is_open_elsewhere(error):
                 raise
-            owner = getattr(setup.client, "owner", None)  # a `NetworkSession` has one
+            owner = None if setup.client is None else setup.client.owner
             return await self._peers().take(
                 codex, session_id, resume, error, owner=owner, cancels=setup.cancels
             )
