@@ -64,7 +64,7 @@ def doctor(options: Namespace) -> int:
     editor = None if options.editor is None else settings_for(options.editor, _command(PROGRAM))
     if editor is not None and not (options.json or options.turn):
         print(f"{editor['title']}, in {editor['place']}:\n", file=sys.stderr)
-        _write(f"{editor['settings']}\n")
+        print(editor["settings"])
         return 0
     findings: list[Finding] = []
     remember_secrets(secrets_of_environment(os.environ))
@@ -81,9 +81,9 @@ def doctor(options: Namespace) -> int:
         print(json.dumps(as_json(findings, editor), indent=2))
     else:
         warnings = sum(finding.level == "warning" for finding in findings)
-        _write(f"\n{_count(problems, 'problem')}, {_count(warnings, 'warning')}\n")
+        print(f"\n{_count(problems, 'problem')}, {_count(warnings, 'warning')}")
         if editor is not None:
-            _write(f"\n{editor['title']}, in {editor['place']}:\n\n{editor['settings']}\n")
+            print(f"\n{editor['title']}, in {editor['place']}:\n\n{editor['settings']}")
     return FAILED if problems else 0
 
 
@@ -170,8 +170,8 @@ def _run_sessions_check(checks: _Checks) -> Iterator[Finding]:
 
 def _ask_codex(codex: str, checks: _Checks) -> Iterator[Finding]:
     home, deadline = checks.home, checks.deadline
-    values = values_in(home.config)
-    remember_secrets(secrets_in(toml_of(home.config)))
+    values, settings = values_in(home.config), toml_of(home.config)
+    remember_secrets(secrets_in(settings))
     with HomeCopy(home.path if home.readable else None) as copy:
         seconds = deadline.at_most(CHECK_SECONDS)
         try:
@@ -180,14 +180,18 @@ def _ask_codex(codex: str, checks: _Checks) -> Iterator[Finding]:
             text = f"the files of Codex's home could not be read within {seconds:.3g} s"
             yield problem("config", text, "see whether their disk is there, or set CODEX_HOME")
             return
-        login = _run_login_check(codex, home, copy, deadline)
+        store = settings.get("cli_auth_credentials_store")
+        login = _run_login_check(codex, home, copy, deadline, store)
         answers = asyncio.run(collect_answers(codex, copy, deadline))
         for finding in codex_findings(answers, values, os.environ, login):
             yield finding._replace(text=copy.with_real_paths(finding.text))
 
 
-def _run_login_check(codex: str, home: Home, copy: HomeCopy, deadline: Deadline) -> list[Finding]:
-    """Have Codex check a copy of the login, without a network: Codex must not renew the copy."""
+def _run_login_check(
+    codex: str, home: Home, copy: HomeCopy, deadline: Deadline, store: object
+) -> list[Finding]:
+    """Have Codex check a copy of the login, without a network: Codex must not renew the copy.
+    ``store``: the place of the login in the configuration."""
     if home.broken:
         text = "it was not looked at: Codex's home cannot be used"
         return [warning("login", text, "mend what is above first")]
@@ -214,7 +218,6 @@ def _run_login_check(codex: str, home: Home, copy: HomeCopy, deadline: Deadline)
         return [warning("login", text, "run it in a terminal to see why")]
     finally:
         target.unlink(missing_ok=True)
-    store = toml_of(home.config).get("cli_auth_credentials_store")
     return login_findings(status, output, store)
 
 
@@ -246,13 +249,7 @@ def _print(finding: Finding) -> None:
     if finding.level != "ok" and finding.advice is not None:
         advice = f"{'':{_WIDTH}}  -> {safe_line(finding.advice)}"
         lines += rows_of(advice, sys.stdout, indent=_WIDTH + 5)
-    _write("\n".join(lines) + "\n")
-    sys.stdout.flush()
-
-
-def _write(text: str) -> None:
-    encoding = sys.stdout.encoding or "utf-8"
-    sys.stdout.write(text.encode(encoding, "replace").decode(encoding))
+    print("\n".join(lines), flush=True)
 
 
 def _count(number: int, what: str) -> str:

@@ -64,7 +64,7 @@ class Transcript:
 
     def record(self, event: TranscriptEvent) -> None:
         """Give ``event`` to all listeners; return at once if there are none. Never raises."""
-        if not (self._subscribers or self._streams):
+        if not self.active:
             return
         from codex_acp.transcript.events import Entry
         from codex_acp.transcript.redaction import redacted  # its patterns cost milliseconds
