@@ -85,7 +85,7 @@ class AgentOptions:
         if self.connect is None and self.token_file is not None:
             raise MisuseError("--token-file is for --connect")
         if self.connect is None and self.cwd is not None and not Path(self.cwd).is_dir():
-            raise MisuseError(f"{self.cwd!r} is no directory")
+            raise MisuseError(f"--cwd: {self.cwd!r} is no directory")
         if not self.is_ours and (self.trust or self.codex is not None):
             option = "--trust" if self.trust else "--codex"
             raise MisuseError(f"{option} is for the agent codex; give another agent its own option")

@@ -270,7 +270,7 @@ def run(parsed: Namespace) -> int:
         if text == "-":
             text = "" if sys.stdin is None else sys.stdin.buffer.read().decode()
         if not text.strip():
-            raise MisuseError("the prompt is empty")
+            raise MisuseError("the prompt is empty; write it in quotes, or pipe it to `run -`")
         spec, level = options.spec(), chosen_level(default=COMMANDS_LEVEL)
     except UnicodeDecodeError:
         return print_error("run", "the prompt is not UTF-8")

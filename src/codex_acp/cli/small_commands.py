@@ -87,8 +87,10 @@ def play_file(options: Namespace) -> int:
     path, session = options.file, options.session
     try:
         if session is not None:
-            if session not in {step.session for step in read_record(path)}:
-                return print_error("play", f"{path} has no session {session}")
+            sessions = {step.session for step in read_record(path)}
+            if session not in sessions:
+                last = max(sessions, default=0)
+                return print_error("play", f"{path} has no session {session}; the last is {last}")
             sys.stdout.writelines(as_test(read_record(path), session))
             return 0
         played = play(read_record(path))

@@ -123,7 +123,9 @@ def test_a_session_of_a_record_becomes_a_test_without_its_names_and_texts(
         step.event and type(step.event) for step in read_record(path)
     ]
     assert main(["play", str(kept)]) == 0
+    capsys.readouterr()
     assert main(["play", "--session", "2", str(path)]) == 2
+    assert capsys.readouterr().err.endswith(" has no session 2; the last is 1\n")
 
 
 def test_secrets_are_taken_out_and_names_are_kept(tmp_path: Path) -> None:
