@@ -157,11 +157,9 @@ class Fleet:
         retries: Retries | None = None,
         on_event: Callable[[str, Event], None] | None = None,
     ) -> None:
-        for name, function in (
-            ("permissions", permissions), ("on_form", on_form or deny_all),
-            ("on_url", on_url or deny_all), ("on_event", on_event or deny_all),
-        ):  # fmt: skip
-            refuse_unless(callable(function), f"{name} is a function", function)
+        refuse_unless(callable(permissions), "permissions is a function", permissions)
+        for name, function in (("on_form", on_form), ("on_url", on_url), ("on_event", on_event)):
+            refuse_unless(function is None or callable(function), f"{name} is a function", function)
         for name, number in (("concurrency", concurrency), ("max_tokens", max_tokens)):
             if number is not None:
                 must_be_count(name, number)

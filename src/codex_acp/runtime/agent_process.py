@@ -102,7 +102,13 @@ class AgentProcess:
     lifetime: asyncio.Task[None]
     """Runs from the spawn until the agent and all its children have ended."""
 
-    def __init__(self, spec: AgentSpec, services: Services, answer_seconds: float) -> None:
+    def __init__(
+        self,
+        spec: AgentSpec,
+        services: Services,
+        answer_seconds: float,
+        on_ended: Callable[[TransportError], None],
+    ) -> None:
         self.spec = spec
         self.services = services
         self._answer_seconds = answer_seconds
@@ -119,16 +125,23 @@ class AgentProcess:
         """Beginning of the first line before the handshake that is no JSON object."""
         self._stop = asyncio.Event()
         self._started: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self.on_ended: Callable[[TransportError], None] | None = None
-        """Called once if the agent ends without `kill`, `cut` or `aclose`."""
+        self._on_ended = on_ended
         self.failure: TransportError | None = None
         """Why the agent cannot be used any more; None while it can."""
 
     @classmethod
-    async def start(cls, spec: AgentSpec, services: Services, answer_seconds: float) -> Self:
+    async def start(
+        cls,
+        spec: AgentSpec,
+        services: Services,
+        answer_seconds: float,
+        on_ended: Callable[[TransportError], None],
+    ) -> Self:
         """Spawn the agent and exchange ``initialize`` with it. Raises AgentLaunchError,
-        AgentStartError, ErrorReply, InvalidPayload, TransportError, and ends the process then."""
-        process = cls(spec, services, answer_seconds)
+        AgentStartError, ErrorReply, InvalidPayload, TransportError, and ends the process then.
+        ``on_ended`` is called once if the started agent ends without `kill`, `disconnect` or
+        `aclose`."""
+        process = cls(spec, services, answer_seconds, on_ended)
         process._connect()
         try:
             await shielded(process._started)
@@ -338,7 +351,7 @@ class AgentProcess:
         return AgentStartError(self.agent, why, self.stderr_tail)
 
     def _note_end(self) -> None:
-        """Set `failure`, once, and tell the sessions and `on_ended`."""
+        """Set `failure`, once, and tell the sessions and ``on_ended``."""
         if self.failure is not None:
             return
         stopped_here = self._stop.is_set()
@@ -346,9 +359,10 @@ class AgentProcess:
         self.failure = why_closed or ConnectionClosed(f"{self.agent} was closed here")
         for sink in self.sessions:
             sink.agent_ended()
-        if not stopped_here and self._started.done() and self.on_ended is not None:
+        has_started = self._started.done() and self._started.exception() is None
+        if has_started and not stopped_here:
             logger.warning("the agent %s has ended: %s", self.agent, self.failure)
-            self.on_ended(self.failure)
+            self._on_ended(self.failure)
 
     def _deliver_update(self, session_id: str, update: Update) -> None:
         sink = self._sessions.get(session_id)

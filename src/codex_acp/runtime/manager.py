@@ -22,7 +22,6 @@ from codex_acp.acp.types import DeleteSessionRequest, ListSessionsRequest, NewSe
 from codex_acp.errors import (
     MisuseError,
     PeerError,
-    TransportError,
     must_be_count,
     must_be_seconds,
     refuse_unless,
@@ -379,22 +378,19 @@ class AgentRuntime:
         if restarts.seconds_to_wait(self._clock()):
             last = self._last_end[spec.key]
             raise CrashLoop(spec.name, self._limit.count, self._limit.seconds, last)
-        try:
-            process = await AgentProcess.start(spec, self._services, self._answer_seconds)
-        except Exception as error:
+
+        def note_end(error: Exception) -> None:
             restarts.add(self._clock())
             self._last_end[spec.key] = error
+
+        seconds = self._answer_seconds
+        try:
+            process = await AgentProcess.start(spec, self._services, seconds, note_end)
+        except Exception as error:
+            note_end(error)
             raise
         self._processes.add(process)
         process.lifetime.add_done_callback(lambda _: self._processes.discard(process))
-
-        def note_end(error: TransportError) -> None:
-            restarts.add(self._clock())
-            self._last_end[spec.key] = error
-
-        process.on_ended = note_end
-        if process.failure is not None:  # it ended before `on_ended` was set
-            note_end(process.failure)
         return process
 
     @asynccontextmanager
