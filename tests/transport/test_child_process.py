@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from types import SimpleNamespace
 
 import anyio
 import pytest
@@ -223,6 +224,20 @@ async def test_a_stubborn_grandchild_is_dead_after_closing(session: bool, parent
     assert await closed_in_time(child) < 2
     assert not lives(grandchild)
     assert not lives(child.pid)
+
+
+async def test_a_stubborn_grandchild_is_dead_after_closing_though_ps_is_too_late(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(process_table, "sys", SimpleNamespace(platform="darwin"))
+    monkeypatch.setattr(process_table, "_PS_SECONDS", 0.0)
+    program = SPAWN_GRANDCHILD.format(program=STUBBORN, session=False, stdout="subprocess.DEVNULL")
+    child, events = python(program + "print(grandchild.pid, flush=True)\n" + ECHO)
+    await events.until_data(b"\n")
+    grandchild = int(events.data)
+    await events.until_stderr(f"ready {grandchild}")
+    await closed_in_time(child)
+    assert not lives(grandchild)
 
 
 async def test_what_a_crashed_child_leaves_in_its_group_is_dead_after_closing() -> None:

@@ -62,10 +62,13 @@ class ProcessInfo:
 
 
 def read_processes() -> dict[int, ProcessInfo]:
-    """Return all visible processes of this machine, by id."""
+    """Return all visible processes of this machine, by id; none if the table cannot be read."""
     if sys.platform != "linux":
         return parse_ps(_run_ps(["-ax"]))
-    names = os.listdir("/proc")  # noqa: PTH208 - pathlib is slower and costs an import
+    try:
+        names = os.listdir("/proc")  # noqa: PTH208 - pathlib is slower and costs an import
+    except OSError:  # this process has no free descriptor
+        return {}
     found = [_read_stat(int(name)) for name in names if name.isdigit()]
     return {info.pid: info for info in found if info is not None}
 

@@ -237,9 +237,8 @@ class ProcessTree:
 
     def refresh(self) -> None:
         """Read the table of processes, and note the descendants of the root."""
-        try:
-            table = read_processes()
-        except OSError:  # this process has no free descriptor: closing the child's stdin frees one
+        table = read_processes()
+        if not table:
             self.may_miss_some = True
             return
         members = {
