@@ -46,7 +46,7 @@ class Target:
     package: str
     title: str
     hot: dict[str, tuple[str, ...]]
-    """Group of methods that load together → its methods; see `codegen.overrides.layout`."""
+    """Group of methods that load together → its methods, from `codegen.overrides.layout`."""
     header: str
 
     @property

@@ -48,7 +48,8 @@ POLL_SECONDS = 0.005
 
 
 class Process:
-    """A started process, with unbuffered pipes. Its environment has ``mark``, see `ProcessTree`."""
+    """A started process, with unbuffered pipes. Its environment has ``mark``, by which a
+    `ProcessTree` finds its descendants."""
 
     def __init__(
         self, pid: int, stdin: IO[bytes], stdout: IO[bytes], stderr: IO[bytes], mark: str

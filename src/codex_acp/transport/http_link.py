@@ -161,7 +161,7 @@ class HttpLink(MessageLink):
         await self._fail_message(message, why)
 
     async def _fail_message(self, message: Outgoing, why: str) -> None:
-        """Fail one request that the server refuses; the connection stays open."""
+        """Fail a request, or drop another message, that cannot be sent; the connection stays."""
         if message.request_id is None:
             what = message.method or "an answer"
             logger.warning("%s was not sent to %s: %s", what, self._name, why)

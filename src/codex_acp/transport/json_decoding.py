@@ -91,20 +91,20 @@ def _from_json() -> Callable[[bytes], object]:
 
 def _without_lone_surrogates(line: bytes) -> bytes:
     """Return the line with U+FFFD for each unpaired surrogate. Raises ValueError for too many."""
-    parts: list[bytes] = []  # the line up to ``copied``
-    copied = at = 0
+    parts: list[bytes] = []  # the repaired line up to ``copied_to``
+    copied_to = search_from = 0
     for _ in range(MAX_SURROGATES):
-        found = _SURROGATES.search(line, at)
+        found = _SURROGATES.search(line, search_from)
         if found is None:
-            return b"".join((*parts, line[copied:])) if parts else line
-        start, before = found.start(), line[at : found.start()]
+            return b"".join((*parts, line[copied_to:])) if parts else line
+        start, before = found.start(), line[search_from : found.start()]
         if (len(before) - len(before.rstrip(b"\\"))) % 2:
-            at = start + 2  # the backslash is escaped, so this is text and no escape
+            search_from = start + 2  # the backslash is escaped, so this is text and no escape
             continue
-        at = found.end()
+        search_from = found.end()
         if not found[1]:  # unpaired
-            parts += line[copied:start], rb"\ufffd"
-            copied = at
+            parts += line[copied_to:start], rb"\ufffd"
+            copied_to = search_from
     raise ValueError("the line has too many escaped surrogates")
 
 

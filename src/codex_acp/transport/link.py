@@ -80,7 +80,7 @@ class MessageLink(ABC):
         self._writing_paused = False
         self._may_read = asyncio.Event()
         self._may_read.set()
-        self._connected = False  # set by the subclass
+        self._connected = False  # whether the peer has accepted the connection; set by the subclass
         self._end_reported = False
 
     def __repr__(self) -> str:

@@ -48,7 +48,7 @@ _PR_SET_CHILD_SUBREAPER = 36
 """Option of prctl(2): orphans below this process become its children."""
 
 _start_blocks = 0  # open blocks of `starting_child`
-_open_roots: set[int] = set()  # see `add_root`
+_open_roots: set[int] = set()  # the processes of `add_root`
 _reaper: _Reaper | None = None  # while this process adopts orphans
 
 
@@ -101,7 +101,7 @@ def adopt_orphans(loop: AbstractEventLoop) -> bool:
 
 def leave_orphans() -> None:
     """Adopt no more orphans, in a process that goes on without process trees, like a test."""
-    global _reaper  # noqa: PLW0603 - as above
+    global _reaper  # noqa: PLW0603 - the kernel's setting is the process's, too
     if _reaper is not None:
         _reaper.stop()
         _set_subreaper(0)

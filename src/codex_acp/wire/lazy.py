@@ -9,7 +9,7 @@ result the generator knows. Three parts, in this order:
   its schema a class gets its validator and its serializer.
 - The metaclass, which makes a class of a generated module as a bare Python class. The attributes
   that only introspection reads (fields, signature, the full core schema) come from an ordinary
-  pydantic class that is made behind the scenes. A program's own subclasses are ordinary classes.
+  pydantic class, which is made for them alone. A program's own subclasses are ordinary classes.
 
 The method depends on how pydantic stores its classes, so it is used only with the versions in
 `TESTED`. With any other version the models are ordinary pydantic models, which load more slowly.
@@ -29,7 +29,7 @@ from pydantic_core import SchemaSerializer, SchemaValidator
 from codex_acp._pydantic import is_pydantic_left_out
 
 LEFT_OUT = is_pydantic_left_out()
-"""Whether this process does without pydantic; see `codex_acp._pydantic`."""
+"""Whether this process does without pydantic, by `codex_acp._pydantic`."""
 
 
 class CoreModelMeta(type):
