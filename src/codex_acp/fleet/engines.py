@@ -1,8 +1,8 @@
 """Run the jobs of a fleet, on this machine or on a Ray cluster.
 
-An engine sends jobs to workers. The workers' events and reports go back to the driver, the program
-that opened the fleet. An engine must not know tasks: a job is one attempt of a task. Ray is
-imported when a `RayEngine` is opened.
+A job is one attempt of a task. An engine sends jobs to workers. The workers send events and reports
+to the driver, which is the program that has the fleet. An engine must not know tasks. A `RayEngine`
+imports Ray when the fleet opens the engine.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 TASKS_PER_CPU: Final = 4
-"""More than one, because a task mostly waits for its model."""
+"""Tasks that run at once for each CPU: a task mostly waits for its model."""
 
 
 class Engine(Protocol):
@@ -126,7 +126,8 @@ TASKS_PER_WORKER: Final = 4
 """Tasks that a worker of a cluster runs at once."""
 
 CLOSE_SECONDS: Final = 20.0
-"""Time for a worker to end its agents. Then Ray kills it, and the agents end with their stdin."""
+"""Time for a worker to end its agents. Then Ray kills the worker, and the agents end, because their
+stdin is closed."""
 
 REACH_SECONDS: Final = 10.0
 """Time for a cluster to accept a connection."""
@@ -138,7 +139,7 @@ KILL_SECONDS: Final = 5.0
 """Time until Ray reports that a killed worker is dead."""
 
 MOST_FAILED_STARTS: Final = 3
-"""After so many failed starts of workers in a row, the engine gives up."""
+"""Number of failed starts of workers in a row after which the engine gives up."""
 
 
 @dataclass(eq=False)
@@ -151,7 +152,8 @@ class _Actor:
     ready: bool = False
     """Whether the worker has started."""
     active: int = 0
-    """Number of jobs that take up room: a job that waits for the driver's answer takes up none."""
+    """Number of jobs that count against ``tasks_per_worker``: those that wait for the driver's
+    answer to a question do not."""
     jobs: dict[str, tuple[Post, asyncio.Future[Report]]] = field(default_factory=dict)
     """Attempt id → the post of the job, and the future of its report."""
 
@@ -379,7 +381,7 @@ class RayEngine:
             self._handle_loss(actor, _first_line(error))
 
     def _handle_loss(self, actor: _Actor, why: str) -> None:
-        """Fail the jobs of a lost worker, and kill it."""
+        """Fail the jobs of a lost worker, and kill the worker."""
         if actor not in self._actors:  # killed here before, which ends `_fetch` with an error
             return
         if not actor.ready:

@@ -117,7 +117,8 @@ class FleetRun:
 
 
 TASK_SECONDS: Final = 3600.0
-"""Time limit of a task by default: without it, a task that hangs would keep its slot for ever."""
+"""Time limit of a task by default: without a limit, a task that hangs would keep its slot for
+ever."""
 deny_all: FleetPolicy = reject_all
 """The policy by default: rejects every permission question."""
 
@@ -244,8 +245,8 @@ class FleetSettings:
 
 class Slots:
     """Slots for ``count`` running tasks. A parked task waits for an answer without a slot. At most
-    ``most_parked`` tasks are parked, because each still has a session open; other tasks that wait
-    keep their slot."""
+    ``most_parked`` tasks are parked, because each of them has an open session; further tasks that
+    wait for an answer keep their slots."""
 
     def __init__(self, count: int, most_parked: int) -> None:
         self._free = count

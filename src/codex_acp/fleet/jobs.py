@@ -76,7 +76,7 @@ class Job:
     """One attempt of a task, with all that a worker needs for the attempt."""
 
     attempt_id: str
-    """Unique, so that no attempt gets the answer or the report of another attempt."""
+    """Id that no other attempt has, so that no attempt gets the answer or report of another."""
     fleet_id: str
     """Id of the output directory, by which later runs find the worktrees of earlier runs."""
     run_id: str

@@ -127,6 +127,7 @@ class Task:
         return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
     def _problem_of_types(self) -> str | None:
+        """Return the problem of a field whose value has another type; None if there is none."""
         for names, kind, wanted in (
             ("id", str, "a text"),
             ("repository revision model mode effort", str | None, "a text"),

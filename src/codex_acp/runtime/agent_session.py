@@ -113,7 +113,7 @@ class AgentSession:
 
     def _take_tool_call(self, request: types.RequestPermissionRequest) -> ToolCall:
         """Apply the tool call of a permission request; return it with all its updates."""
-        # A prompt that is done also takes a late one: its record has the call's earlier updates.
+        # A late request goes to a prompt that is done: its record has the call's earlier updates.
         prompt_or_record = self._before_prompts if self.prompt is None else self.prompt
         return prompt_or_record.take_tool_call(request.tool_call)
 
@@ -377,9 +377,10 @@ class Opened:
     """How a session was opened."""
 
     how: How
-    """Way of opening; "fork" is a copy of the wanted session, made by the agent."""
+    """How the agent opened the session; "fork": the agent made a copy of the wanted session."""
     reason: str | None = None
-    """Why this is not the wanted session; None if it is, or if a new session was wanted."""
+    """Why another session was opened than the program wanted; None if it is the wanted one, or if
+    the program wanted a new session."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -544,7 +545,7 @@ def _set_open(session: AgentSession, response: _Answer) -> None:
 
 
 CLOSE_SECONDS: Final = 5.0
-"""Time limit of ``session/close``; afterwards the session counts as closed."""
+"""Time limit of ``session/close``; a session whose agent takes longer counts as closed."""
 
 _closing: Final[set[asyncio.Task[None]]] = set()
 """Tasks of `_close_late`, kept because asyncio keeps no running task."""

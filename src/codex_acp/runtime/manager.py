@@ -141,10 +141,12 @@ class AgentRuntime:
         self._busy_seconds = busy_seconds
         self._openings = asyncio.Semaphore(opening_at_once)
         self._clock = clock
-        # Key of a spec → its unexpected ends, the last of them, the start of its shared process.
         self._restarts: dict[tuple[object, ...], Restarts] = {}
+        """`AgentSpec.key` → the times of the unexpected ends."""
         self._last_end: dict[tuple[object, ...], Exception] = {}
+        """`AgentSpec.key` → the error of the last unexpected end."""
         self._shared: dict[tuple[object, ...], asyncio.Task[AgentProcess]] = {}
+        """`AgentSpec.key` → the start of the shared process."""
         self._starts: set[asyncio.Task[AgentProcess]] = set()
         """All starts that have not ended, of shared processes and others."""
         self._processes: set[AgentProcess] = set()
@@ -349,7 +351,8 @@ class AgentRuntime:
             logger.warning("the end of the session %s is not noted: %s", session_id, error)
 
     async def _usable_process(self, spec: AgentSpec) -> AgentProcess:
-        """Return a new process, or the shared process, which calls at the same time start once."""
+        """Return a process of its own, or the shared process. Calls at the same time start the
+        shared process once."""
         self._must_be_open()
         self._own_loop()
         if not spec.shared:
@@ -428,8 +431,8 @@ def _has_failed(start: asyncio.Task[AgentProcess]) -> bool:
 class _Opening:
     """The result of `AgentRuntime.open`: ``await`` opens, ``async with`` also closes."""
 
-    def __init__(self, make: Callable[[], Coroutine[Any, Any, Session]]) -> None:
-        self._make = make
+    def __init__(self, open_session: Callable[[], Coroutine[Any, Any, Session]]) -> None:
+        self._open_session = open_session
         self._session: Session | None = None
 
     if not TYPE_CHECKING:  # a type checker should find a forgotten ``await``
@@ -439,7 +442,7 @@ class _Opening:
             raise AttributeError(f"a session has {name!r} when it is open; {how}")
 
     def __await__(self) -> Generator[Any, None, Session]:
-        return self._make().__await__()
+        return self._open_session().__await__()
 
     async def __aenter__(self) -> Session:
         self._session = await self

@@ -28,10 +28,10 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 HIGH_WATER: Final = 1024
-"""Unread updates of one prompt at which reading from the agent pauses."""
+"""Number of unread updates of one prompt at which reading from the agent pauses."""
 
 LOW_WATER: Final = 256
-"""Unread updates at which reading resumes."""
+"""Number of unread updates at which reading resumes."""
 
 CANCEL_SECONDS: Final = 10.0
 """Time for an agent to end a cancelled prompt; then the prompt is abandoned."""
@@ -39,8 +39,9 @@ CANCEL_SECONDS: Final = 10.0
 
 class RunningPrompt:
     """A prompt that runs, also after its reader has left. ``send`` gets this object, sends the
-    request and returns its answer; ``cancel`` sends ``session/cancel``. While the prompt holds
-    ``gate``, reading pauses, unless somebody waits for the agent (``with gate``)."""
+    request ``session/prompt`` and returns the agent's answer; ``cancel`` sends ``session/cancel``.
+    While the prompt holds ``gate``, reading from the agent pauses, unless a task waits for the
+    agent (``with gate``)."""
 
     def __init__(
         self,

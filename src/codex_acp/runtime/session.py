@@ -137,11 +137,15 @@ class Session:
         return Prompt(running)
 
     async def _send_prompt(
-        self, blocks: list[types.ContentBlock], before: RunningPrompt | None, prompt: RunningPrompt
+        self,
+        blocks: list[types.ContentBlock],
+        previous: RunningPrompt | None,
+        prompt: RunningPrompt,
     ) -> types.PromptResponse:
-        """Send a prompt once the agent has stopped work on the one before; return the answer."""
-        if before is not None:
-            await before.wait_until_ended()
+        """Send a prompt when the agent has stopped work on the ``previous`` one; return the agent's
+        answer."""
+        if previous is not None:
+            await previous.wait_until_ended()
             self._must_be_open()
         if prompt.cancelled:
             return types.PromptResponse(stop_reason="cancelled")
@@ -176,7 +180,7 @@ class Session:
         return stop
 
     async def delete(self) -> None:
-        """Delete the session at the agent, and close it. Raises MethodNotOffered."""
+        """Delete the session at the agent, and close the session here. Raises MethodNotOffered."""
         self._must_be_open()
         if not self.features.delete_session:
             raise MethodNotOffered(self.agent, "session/delete")
@@ -270,8 +274,8 @@ class Session:
         if process.failure is None:
             if process.features.close_session:
                 await close_session(process, self.session_id)
-            elif prompt is not None and process.spec.shared:  # else the process ends below
-                await prompt.wait_until_ended()
+            elif prompt is not None and process.spec.shared:
+                await prompt.wait_until_ended()  # a process that is not shared ends below
         if prompt is not None:
             prompt.abandon(SessionClosed(f"the session {self.session_id} was closed"))
         await state.answers.aclose()

@@ -36,7 +36,7 @@ class RecordWriter:
 
 
 def write_all(file: int, data: bytes) -> None:
-    """Write all data to a descriptor, whose ``write`` may write only a part."""
+    """Write all data to a descriptor: one `os.write` may write only a part of the data."""
     rest = memoryview(data)
     while rest:
         rest = rest[os.write(file, rest) :]
