@@ -26,7 +26,6 @@ class SlowLoad(LoadAhead):
 
     def __init__(self) -> None:
         super().__init__(asyncio.get_running_loop())
-        self._finished = asyncio.Event()
 
     def start(self) -> None:
         """It is always at it."""
@@ -34,22 +33,14 @@ class SlowLoad(LoadAhead):
     @property
     def loading(self) -> bool:
         """See `LoadAhead`."""
-        return not self._finished.is_set()
-
-    async def wait_for_prompt_modules(self) -> None:
-        """See `LoadAhead`."""
-        await self._finished.wait()
+        return not self.prompt_ready.is_set()
 
     def call_when_loaded(self, callback: Any) -> None:
         """See `LoadAhead`; what follows an opening does not matter here."""
 
-    def mark_loaded(self) -> None:
-        """See `LoadAhead`."""
-        self.finish()
-
     def finish(self) -> None:
         """All is there."""
-        self._finished.set()
+        self.prompt_ready.set()
 
 
 def item(kind: str, method: str, **members: object) -> Notify:

@@ -89,7 +89,7 @@ async def test_without_a_thread_nobody_waits_for_one(
     called = anyio.Event()
     ahead.call_when_loaded(called.set)
     with anyio.fail_after(30):
-        await ahead.wait_for_prompt_modules()
+        await ahead.prompt_ready.wait()
         await called.wait()
     assert not ahead.loading
     assert "can't start new thread" in caplog.text
@@ -111,7 +111,7 @@ async def test_a_prompt_does_not_wait_for_what_comes_later(monkeypatch: pytest.M
     assert not ahead.loading
     ahead.start()
     with anyio.fail_after(30):
-        await ahead.wait_for_prompt_modules()
+        await ahead.prompt_ready.wait()
     assert loaded == ["first"]
     assert not ahead.loading
     called = anyio.Event()

@@ -308,7 +308,7 @@ class CodexAgent:
 
     def _add_services(self, session: Session, opened: OpenSession) -> None:
         if self.ahead is not None:
-            self.ahead.mark_loaded()
+            self.ahead.prompt_ready.set()
         if self._services is None:
             from codex_acp.adapter.sessions.session_services import SessionServices
 
@@ -583,7 +583,7 @@ class CommonMethods:
             if early is None:  # without a wait, the caller queues the prompt before later requests
                 return None
             try:
-                await ahead.wait_for_prompt_modules()
+                await ahead.prompt_ready.wait()
             except asyncio.CancelledError:
                 # The turn runs already: cancel this task again, so that CancelledError arrives at
                 # the next await, where it cancels any prompt. Modules not loaded yet load on first

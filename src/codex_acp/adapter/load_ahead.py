@@ -61,7 +61,8 @@ class LoadAhead:
         self._loop = loop
         self._callbacks: list[Callable[[], None]] = []
         self._thread: threading.Thread | None = None
-        self._prompt_ready = asyncio.Event()
+        self.prompt_ready: asyncio.Event = asyncio.Event()
+        """Set when the modules that a prompt needs are loaded, by this thread or the loop's."""
         self._over = False  # True once nothing more will be loaded
         self._given_up = False
         self._acp_version = 1
@@ -87,15 +88,7 @@ class LoadAhead:
     @property
     def loading(self) -> bool:
         """Whether loading has started, and not all modules that a prompt needs are loaded."""
-        return self._thread is not None and not self._prompt_ready.is_set()
-
-    async def wait_for_prompt_modules(self) -> None:
-        """Wait until the modules that a prompt needs are loaded."""
-        await self._prompt_ready.wait()
-
-    def mark_loaded(self) -> None:
-        """Note that the event loop's thread has imported the modules that a prompt needs."""
-        self._prompt_ready.set()
+        return self._thread is not None and not self.prompt_ready.is_set()
 
     def call_when_loaded(self, callback: Callable[[], None]) -> None:
         """Call ``callback`` on the loop when all modules are loaded; at once if they are, or if
@@ -117,7 +110,7 @@ class LoadAhead:
         sys.setswitchinterval(SWITCH_SECONDS)
         try:
             self._load(FOR_A_PROMPT)
-            self._call_in_loop(self._prompt_ready.set)
+            self._call_in_loop(self.prompt_ready.set)
             self._load(LATER)
         except Exception:  # the import raises again where the module is used
             logger.exception("some modules could not be loaded ahead")
@@ -142,7 +135,7 @@ class LoadAhead:
 
     def _end(self) -> None:
         self._over = True
-        self._prompt_ready.set()
+        self.prompt_ready.set()
         callbacks, self._callbacks = self._callbacks, []
         for callback in callbacks:
             callback()

@@ -307,7 +307,8 @@ class ShownThread:
                 self._pieces.append(text)
                 return
         self._flush_pieces()
-        self._arrived(method, params)
+        self._host.on_arrival(method, params)
+        self._steps.put(self._handle, method, params)
 
     def on_batch_end(self) -> None:
         """Show the pieces of this read, and start the timer for output that has to wait."""
@@ -351,10 +352,6 @@ class ShownThread:
         self._host.send_events(close_compactions(self.state))
         self._host.send_events(close_open_calls(self.state))
         self.state.looks = {}
-
-    def _arrived(self, method: str, params: JsonValue) -> None:
-        self._host.on_arrival(method, params)
-        self._steps.put(self._handle, method, params)
 
     def _handle(self, method: str, params: JsonValue) -> None:
         """Show a notification, and report turn events to the host. The end of an item is shown
