@@ -50,8 +50,8 @@ class Headers(Protocol):
 
 
 class Refusal(Exception):
-    """The error response to an HTTP request. ``reason`` is logged, and sent to the client: it
-    contains nothing secret."""
+    """The error response to an HTTP request. ``reason`` is logged, and sent to the client, so no
+    reason contains a secret."""
 
     def __init__(self, status: HTTPStatus, reason: str) -> None:
         super().__init__(reason)
@@ -71,7 +71,8 @@ class AccessControl:
     """Checks each HTTP request of the network: path, host, origin, token and limits.
 
     ``path`` is the only path that is served. A request is allowed without an ``Origin`` header, or
-    with one of ``origins``. ``hosts`` are allowed besides IP addresses and localhost."""
+    with an origin in ``origins``. A ``Host`` in ``hosts`` is allowed, and so are IP addresses and
+    localhost."""
 
     def __init__(
         self,
@@ -258,8 +259,8 @@ def no_token() -> Tokens:
 
 
 def fixed_token(token: str, where: str) -> Tokens:
-    """Return the `Tokens` of a server with one token. Raises MisuseError if the token is too short;
-    ``where`` says in the message where it stands."""
+    """Return the `Tokens` of a server with one token. Raises MisuseError if the token is too short,
+    with ``where``, the place of the token, in its message."""
     tokens = (_new_token(EVERYBODY, token.strip(), where),)
     return Tokens(lambda: tokens)
 
@@ -352,8 +353,8 @@ class PendingConnections:
     """Connections that have shown no token yet, at most ``most``: one more aborts the oldest. Each
     is aborted after `HANDSHAKE_SECONDS`.
 
-    A client that opens many silent connections loses them; a client that sends its request at once
-    is served."""
+    A client that opens many silent connections loses these connections; a client that sends its
+    request at once is served."""
 
     def __init__(self, most: int) -> None:
         self._most = most

@@ -1,9 +1,10 @@
 """Serve the connections of one server: `Hub` runs them, each is a `NetworkConnection`.
 
 A `NetworkConnection` gives a client's request to the agent if the session belongs to the token's
-owner; else it answers as if the session did not exist. At most one connection *shows* a session: it
-gets the session's updates, and only it can prompt the session or set its options. The owner can set
-the title of any own session, and delete or archive a session that no other connection shows.
+owner; else it answers as if the session did not exist. At most one connection *shows* a session:
+only this connection gets the session's updates, can prompt the session and set its options. The
+owner can set the title of any own session, and delete or archive a session that no other connection
+shows.
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ UNREAD_SECONDS: Final = 0.2
 """Seconds between two checks of the unread updates of a client that lags."""
 
 WATCH_SECONDS: Final = 5.0
-"""Seconds between two checks of a client's token."""
+"""Seconds between two checks whether a client's token is still good."""
 
 
 class NetworkConnection:

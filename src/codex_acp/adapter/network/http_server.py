@@ -1,6 +1,7 @@
 """Serve HTTP/1.1 and HTTP/2 on accepted connections, with the package ``hypercorn``.
 
-Hypercorn limits neither the connections of an owner nor the rate of requests: `HttpSocket` does.
+Hypercorn limits neither the connections of an owner nor the rate of requests: `HttpSocket` limits
+both. Some classes of Hypercorn 0.18 are replaced, for all of this process, by the classes below.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ class HttpServer:
     """Serves HTTP for ``hub``. ``pending`` are the connections that have shown no token yet."""
 
     def __init__(self, hub: Hub, access: AccessControl, pending: PendingConnections) -> None:
-        hypercorn_h2.__dict__["StreamBuffer"] = _BoundedBuffer  # for all of this process
+        hypercorn_h2.__dict__["StreamBuffer"] = _BoundedBuffer
         protocols.__dict__["H2Protocol"] = _H2Connection
         protocols.__dict__["H11Protocol"] = _H11Connection
         self._app = HttpApp(hub, access)
@@ -126,7 +127,7 @@ class _Connection(TCPServer):
 
 
 class _EndedStream:
-    """Takes the place of a stream that has ended: ignores what still comes for it."""
+    """Takes the place of a stream that has ended: ignores the events that still come for it."""
 
     async def handle(self, event: object) -> None:
         del event
@@ -152,8 +153,8 @@ class _BoundedBuffer(hypercorn_h2.StreamBuffer):
 
 
 class _CountedFrames(FrameBuffer):
-    """Received frames, which are counted before h2 reads their content. h2 joins some frames to the
-    next one; it calls ``__next__`` for each of them, so they count, too."""
+    """Received frames, which are counted before h2 reads their content. h2 calls ``__next__`` for
+    each frame, also for a frame that it then joins to the next frame: every frame counts."""
 
     admit: Callable[[Frame], bool]
 
@@ -185,16 +186,17 @@ def check_counting() -> None:
 
 
 class _H11Connection(H11Protocol):
-    """A connection that ignores ``Upgrade: h2c``, which some clients send with every first GET."""
+    """An HTTP/1.1 connection that ignores ``Upgrade: h2c``, which some clients send with each
+    first GET: Hypercorn would change to HTTP/2, and the frames would not be counted."""
 
     async def _check_protocol(self, event: Any) -> None:
-        if event.method == b"PRI":  # the beginning of HTTP/2
+        if event.method == b"PRI":  # the first line of HTTP/2, which Hypercorn recognises here
             await super()._check_protocol(event)
 
 
 class _H2Connection(hypercorn_h2.H2Protocol):
-    """A connection that counts frames, outlives data for a stream that has ended, and resets a
-    stream that was given up."""
+    """An HTTP/2 connection that counts frames, goes on after data for a stream that has ended, and
+    resets a stream that was given up."""
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)

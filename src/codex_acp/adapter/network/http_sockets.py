@@ -35,7 +35,8 @@ open and reset streams costs the client little (rapid reset)."""
 REQUESTS_PER_SECOND: Final = 200.0
 
 PENDING_FRAMES: Final = 400
-"""HTTP/2 frames that a client may send before it shows a token: enough for the first requests."""
+"""HTTP/2 frames that a client may send before a request shows a token; the first requests need
+fewer."""
 
 FRAMES_AT_ONCE: Final = 5_000
 FRAMES_PER_SECOND: Final = 1_000.0
@@ -85,8 +86,8 @@ class HttpSocket:
         """Owner of the token that a request has shown; None while the connection is pending."""
 
     def admit_frame(self, frame: Frame) -> bool:
-        """Count one more HTTP/2 frame; return whether it is within the limits, else abort. Even a
-        frame without a request costs the server more than the client."""
+        """Count one more HTTP/2 frame; return whether the frame is within the limits. If not, abort
+        the connection: even a frame without a request costs the server more than the client."""
         if self._transport.is_closing():
             return False
         if self.owner is None:
@@ -100,7 +101,8 @@ class HttpSocket:
         return self._abort_unless(accepted, "too many frames")
 
     def admit_request(self) -> bool:
-        """Count one more request; return whether it is within the rate, else abort."""
+        """Count one more request; return whether the request is within the rate. If not, abort the
+        connection."""
         self.has_requests = True
         if self._transport.is_closing():
             return False
@@ -114,7 +116,8 @@ class HttpSocket:
         return accepted
 
     def authorize(self, owner: str) -> bool:
-        """Note that a request has shown a token; return False if its owner has no room left."""
+        """Note that a request has shown a token of ``owner``; return False if that owner already
+        has all the connections of their share."""
         if self.owner is not None:
             return True
         if self._owned[owner] >= self._access.share(self._access.limits.sockets):
@@ -136,7 +139,8 @@ class HttpSocket:
             self._transport.abort()
 
     def abort_if_stuck(self) -> None:
-        """Abort the connection if bytes for the client wait: it reads none of its streams."""
+        """Abort the connection if bytes for the client wait: the client reads none of its
+        streams."""
         if self._transport.get_write_buffer_size() > 0:
             self.abort()
 

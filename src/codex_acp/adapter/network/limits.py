@@ -41,7 +41,7 @@ class Limits:
     initialize_seconds: float = 10.0
     """Seconds from the handshake to ``initialize``."""
     ping_seconds: float = 20.0
-    """Seconds between two pings, and for the answer to one. Pings find dead connections."""
+    """Seconds between two pings, and for the answer to a ping. Pings find dead connections."""
     idle_seconds: float = 60.0
     """Seconds that a connection over HTTP may be without any stream."""
     stall_seconds: float = 30.0
@@ -79,4 +79,5 @@ class RateLimit:
 
 
 LARGE_FRAME: Final = 1024
-"""A frame with at least this many bytes of payload is worth its cost, and is not counted."""
+"""Bytes of payload from which a frame is not counted: such a frame costs its sender as much as the
+server."""

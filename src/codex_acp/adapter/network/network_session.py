@@ -1,4 +1,4 @@
-"""One session over the network, whose clients come and go, and its journal of events.
+"""One session over the network, whose clients come and go, and the journal of its events.
 
 `NetworkSession` is the `SessionClient` of its session: it sends updates and questions to the
 connection that shows the session now. While no connection shows it, a session is *kept*: the
@@ -38,7 +38,8 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 _STATES: Final = (events.CommandsChanged, events.StateChanged, events.UsageChanged)
-"""Events of which only the last of each type matters; the answer to a load has none of them."""
+"""Types of events of which a client needs the last event alone. The answer to a load has none of
+these events."""
 
 _CALLS: Final = (events.ToolCallAnnounced, events.ToolCallChanged)
 
@@ -51,14 +52,15 @@ _CHUNKS: Final = (events.TextChunk, events.ThoughtChunk)
 
 
 class JournalPosition(NamedTuple):
-    """A position in a journal: the turn that runs then, and the number of the next event."""
+    """A position in a journal: the turn that ran at that time, and the number of the next event."""
 
     turn: object | None
     next_number: int
 
 
 class _Entry:
-    """A kept event, with the later pieces of its text. ``sent``: a client has had the event."""
+    """A kept event, with the later pieces of its text. ``sent``: a client has received the
+    event."""
 
     __slots__ = ("event", "pieces", "sent", "size", "turn")
 
@@ -76,12 +78,12 @@ class _Entry:
 
 
 class Journal:
-    """The events of the turn that runs, and of the time without a client, at most ``max_size``.
+    """The events of the turn that runs, and of the time without a client.
 
     The events are independent of the version of ACP, so each client gets them in its version. The
-    journal joins the pieces of a text. Of the changes of a tool call that no client has had, it
-    keeps the last. Above ``max_size`` characters it drops and counts the oldest events. A ``turn``
-    is any object that is the same as long as the turn runs."""
+    journal joins the pieces of a text. Of the changes of a tool call that no client has received,
+    the journal keeps the last change. Above ``max_size`` characters the journal drops and counts
+    the oldest events. A ``turn`` is any object that stays equal as long as the turn runs."""
 
     def __init__(self, max_size: int = MAX_SIZE) -> None:
         self._max_size = max_size
@@ -91,10 +93,10 @@ class Journal:
         self.next_number: int = 0
         self._size = 0
         self.dropped: int = 0
-        """Number of events that were dropped since a client had all events."""
+        """Number of events that were dropped since a client last received all events."""
 
     def add(self, event: events.SessionEvent, turn: object | None, *, sent: bool) -> None:
-        """Keep an event; ``sent``: a client has had the event."""
+        """Keep an event; ``sent``: a client has received the event."""
         last = next(reversed(self._entries.values()), None)
         text = None
         if last is not None and (last.turn, last.sent) == (turn, sent):
@@ -110,7 +112,7 @@ class Journal:
             self.dropped += 1
 
     def clear(self) -> None:
-        """Forget all events: no turn runs, and a client has had the events."""
+        """Forget all events: no turn runs, and a client has received the events."""
         self._entries.clear()
         self._calls.clear()
         self._size = self.dropped = 0
@@ -125,7 +127,7 @@ class Journal:
         ]
 
     def unsent_notices(self) -> list[events.SessionEvent]:
-        """Return the notices that no client has had: no history contains notices."""
+        """Return the notices that no client has received: no history contains notices."""
         return [
             entry.joined
             for entry in self._entries.values()
@@ -133,7 +135,7 @@ class Journal:
         ]
 
     def unsent(self, turn: object | None) -> list[events.SessionEvent]:
-        """Return the events that no client has had, and the tool calls of ``turn``."""
+        """Return the events that no client has received, and the tool calls of ``turn``."""
         return [
             entry.joined
             for entry in self._entries.values()
@@ -142,7 +144,8 @@ class Journal:
         ]
 
     def mark_sent(self, turn: object | None) -> None:
-        """Note that a client has had all events; forget those of other turns than ``turn``."""
+        """Note that a client has received all events; forget the events of other turns than
+        ``turn``."""
         for number, entry in list(self._entries.items()):
             entry.sent = True
             if turn is None or entry.turn != turn:
@@ -172,15 +175,15 @@ class Journal:
 
 
 def _call_of(event: events.SessionEvent) -> str:
-    """Return the id of the tool call that an event announces or changes, else an empty text."""
+    """Return the id of the tool call that an event is about; an empty text for other events."""
     if isinstance(event, events.TerminalOutput):
         return event.terminal_id
     return event.id if isinstance(event, _CALLS) else ""
 
 
 class NetworkSession:
-    """A session of ``owner`` on ``agent``, shown to ``client``. When the client is gone, the
-    session is kept for a time if ``outlives_client``, else closed."""
+    """A session of ``owner`` on ``agent``, shown to ``client``. After the client's connection has
+    ended, the session is kept for a time if ``outlives_client``, else closed."""
 
     def __init__(
         self, owner: str, agent: CodexAgent, client: Client, *, outlives_client: bool
@@ -197,10 +200,10 @@ class NetworkSession:
         """Ids of the turns whose events the journal has since the last `begin_history`."""
         self._last_client = client
         self._reader: Client | None = None
-        """The client that gets the history now. It gets no other event before `attach`, for which
-        the journal keeps all events."""
+        """The client that gets the history now. This client gets no other event before `attach`,
+        which sends it the events that the journal has kept meanwhile."""
         self._earlier_clients: set[PromptSender] = set()
-        """Earlier clients that must still get the end of what runs."""
+        """Earlier clients that must still get the next idle state of the session."""
         self._senders: list[PromptSender] = []
         """The sender of each prompt that has not ended."""
         self._questions_held = False
@@ -209,7 +212,8 @@ class NetworkSession:
         self._client_changed = asyncio.Event()
         """Set, and replaced, when a client is attached or the session ends."""
         self._sent_questions: dict[anyio.CancelScope, tuple[Questioner, int | None]] = {}
-        """Scope of an open request to a client → the `Questioner` that sent it, and its id."""
+        """Scope of an open request to a client → the `Questioner` that sent the request, and the
+        request's id."""
         self._prompts: set[asyncio.Task[PromptResult]] = set()  # asyncio itself keeps no task
         self._journal = Journal()
         self._states: dict[type, events.SessionEvent] = {}
@@ -242,7 +246,7 @@ class NetworkSession:
 
     def send(self, session_id: str, event: events.SessionEvent) -> None:
         client = self._listener
-        keeps_all = client is None or self._reader is not None
+        keeps_all = client is None or self._reader is not None  # else only the turn that runs
         if keeps_all:
             self._note_turns()
         if not self.has_sub_agent(session_id):  # Codex stores the history of a sub-agent
@@ -257,8 +261,8 @@ class NetworkSession:
             self._send_to_earlier(event)
 
     def _send_to_earlier(self, state: events.StateChanged) -> None:
-        """Send the state to earlier clients: in ACP v2, it shows the end of their prompts. They
-        have no question that would require an action."""
+        """Send the state to earlier clients: in ACP v2, the state shows the end of their prompts.
+        Earlier clients have no open question, which alone requires an action."""
         if state.state == "requires_action":
             return
         for earlier in {*self._earlier_clients, *self._senders}:
@@ -269,7 +273,8 @@ class NetworkSession:
             self._earlier_clients.clear()
 
     def flush(self) -> None:
-        """Write the queued updates to the client, if any; forget the events of a finished turn."""
+        """Write the queued updates to the client, if there is one; if no turn runs, forget the
+        events in the journal."""
         if self._listener is not None:
             self._listener.outflow.flush()
             if self._running_turn is None and self._reader is None:
@@ -281,7 +286,7 @@ class NetworkSession:
 
     @property
     def _listener(self) -> Client | None:
-        """The client that gets the events now."""
+        """The client that gets the events now; None while the client reads the history first."""
         return None if self.client is self._reader else self.client
 
     # Questioner
@@ -427,8 +432,8 @@ class NetworkSession:
         return self.session_id in self.agent.opener.waiting_prompts
 
     def begin_history(self, client: Client) -> JournalPosition:
-        """Return the journal's present end, for a client that gets the history and is attached
-        then. From now on the journal has all events of the turns in ``journaled_turns``."""
+        """Return the present end of the journal, for a client that gets the history now and that
+        `attach` gets afterwards. From now on the journal has all events of `journaled_turns`."""
         self._reader = client
         if self.client is client:
             self._hold_questions()
@@ -444,8 +449,8 @@ class NetworkSession:
 
     @contextmanager
     def taken_over(self, client: Client) -> Iterator[None]:
-        """Let the ``with`` block show the session to ``client``; then tell the client that showed
-        it. If the block fails, that client shows the session as before."""
+        """Let the ``with`` block show the session to ``client``; then tell the earlier client. If
+        the block fails, the earlier client shows the session as before."""
         earlier, last, journal = self.client, self._last_client, self._journal
         try:
             yield
@@ -483,11 +488,11 @@ class NetworkSession:
         self._hold_questions()
         commands = {} if self._session is None else self._session.change_client(client.features)
         shown = [*self._dropped_notice(), *self._states.values()]
-        left = dict(commands)
-        for event in kept:
+        unplaced = dict(commands)
+        for event in kept:  # a command, in its new form, takes the place of its first kept event
             call_id = _call_of(event)
-            shown += left.pop(call_id, ()) if call_id in commands else (event,)
-        for event in (*shown, *(each for call in left.values() for each in call)):
+            shown += unplaced.pop(call_id, ()) if call_id in commands else (event,)
+        for event in (*shown, *(each for call in unplaced.values() for each in call)):
             client.outflow.send(self.session_id, event)
         client.outflow.flush()
         self._journal.mark_sent(turn)
@@ -499,7 +504,7 @@ class NetworkSession:
 
     def reopen_for(self, client: Client, *, history: bool) -> list[events.SessionEvent]:
         """Attach ``client``, for which the session is opened again; return the kept events to send
-        after that. A client that gets the ``history`` needs only the notices among them."""
+        after the opening. A client that gets the ``history`` needs only the kept notices."""
         kept = self._journal.unsent_notices() if history else self._journal.unsent(None)
         kept = [*self._dropped_notice(), *kept]
         self.client = self._last_client = client

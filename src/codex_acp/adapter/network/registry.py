@@ -52,8 +52,8 @@ class Registry:
         """Timers that end sessions which no connection shows."""
 
     def exclusive(self, session_id: str) -> AbstractAsyncContextManager[None]:
-        """Return the lock of a session, held while a connection opens or closes it. Entering raises
-        RpcError -32600 if another connection takes too long."""
+        """Return a context that holds the lock of a session, in which a connection opens or closes
+        the session. Entering raises RpcError -32600 if another connection takes too long."""
         return alone(self._lock(session_id), session_id)
 
     def _lock(self, session_id: str) -> asyncio.Lock:
@@ -61,11 +61,11 @@ class Registry:
 
     @asynccontextmanager
     async def reserve_place(self, owner: str) -> AsyncIterator[None]:
-        """Reserve room for one more session of an owner; the caller opens it in the block.
+        """Reserve room for one more session of an owner, which the caller opens in the block.
 
         Until there is room, ends idle sessions that no connection shows, the oldest first. Ends a
         session of another owner only if that owner has more than their share. Raises RpcError if
-        there is no room."""
+        no session can be ended and there is no room."""
         limits = self.limits
         while True:
             counts = Counter(session.owner for session in self.sessions.values()) + self._opening
@@ -82,7 +82,7 @@ class Registry:
             idle = (each for each in unshown if not each.busy)
             session = next((each for each in idle if each.owner in over_share), None)
             if session is None:
-                yours = " of yours" if count < limits.sessions else ""  # else: of all owners
+                yours = " of yours" if count < limits.sessions else ""  # "": of all owners
                 msg = f"{count} sessions{yours} are open on this server; close one first"
                 raise RpcError(OVERLOADED, msg)
             await self.end(session)

@@ -48,7 +48,8 @@ CLOSE_SECONDS: Final = 1.0
 """Seconds for the closing handshake; then the connection is aborted."""
 
 HEAD_BYTES: Final = 16 * 1024
-"""Bytes of a websocket's handshake at most; `HttpServer` serves a longer one."""
+"""Bytes of a websocket's handshake at most; a connection with a longer head goes to
+`HttpServer`."""
 
 
 SMALL_FRAMES_AT_ONCE: Final = 2_000
@@ -251,8 +252,8 @@ class _NewConnection(ServerConnection):
             self._leave()
 
     def _count_frame(self, frame: Frame) -> None:
-        """Count a frame before its content is read: a small one costs the server up to a thousand
-        times what it costs the client."""
+        """Count a frame before its content is read: a small frame costs the server up to a thousand
+        times the client's cost."""
         if len(frame.data) < LARGE_FRAME and not self._small_frames.try_acquire():
             logger.warning("%s was cut off: too many frames", peer_name(self.remote_address))
             self.transport.abort()
@@ -267,8 +268,8 @@ class _NewConnection(ServerConnection):
 
 
 def _wants_websocket(first_bytes: bytes) -> bool | None:
-    """Return whether the first bytes are a websocket's handshake; None: more bytes are needed. Only
-    chooses the server; the chosen server checks the request itself."""
+    """Return whether the first bytes are a websocket's handshake; None: more bytes are needed. The
+    result only chooses the server, which then checks the request."""
     if not b"GET ".startswith(first_bytes[:4]):
         return False
     head, end, _ = first_bytes.partition(b"\r\n\r\n")

@@ -25,8 +25,8 @@ OnAccepted: TypeAlias = "Callable[[str], None] | None"
 """Called with the message's id when Codex has taken the message."""
 
 BeginEarly: TypeAlias = "Callable[[OnAccepted], Awaitable[EarlyTurn | None]]"
-"""Sends ``turn/start`` for a prompt, if that is possible at once; then waits until the modules that
-run the prompt are loaded."""
+"""Sends ``turn/start`` for a prompt, and waits until the modules that run the prompt are loaded.
+Returns None at once if ``turn/start`` cannot be sent yet."""
 
 
 class EarlyTurn:

@@ -1,9 +1,9 @@
 """Ask the person, after a turn in plan mode, whether to carry out the plan that Codex proposed.
 
 Codex sends no request for that; its own programs and the official adapter ask with the same texts.
-To carry the plan out, the adapter begins a turn that leaves plan mode. That is one action, so the
-question is a permission (contract 2.1). Any other answer changes nothing. The session's machine
-decides when to ask the question, to withdraw it, and to carry out the plan.
+To carry the plan out, the adapter begins a turn that leaves plan mode. This turn is one action, so
+the question is a permission (contract 2.1). Any other answer changes nothing. The session's machine
+decides when to ask the question, to withdraw the question, and to carry out the plan.
 """
 
 from __future__ import annotations

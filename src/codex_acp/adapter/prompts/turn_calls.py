@@ -44,10 +44,11 @@ STEER_SECONDS: Final = 10.0
 """Seconds to wait for the reply to ``turn/steer``, which usually comes at once."""
 
 INTERRUPT_SECONDS: Final = 10.0
-"""Seconds to wait for the reply to ``turn/interrupt``, which comes at once or never."""
+"""Seconds to wait for the reply to ``turn/interrupt``, which Codex sends at once or never."""
 
 LOOK_BACK: Final = 8
-"""Newest turns that are searched: a thread runs one turn at a time, so a recent turn is there."""
+"""Newest turns in which `TurnCalls.look_up` searches: a thread runs one turn at a time, so a turn
+that ran a moment ago is one of these."""
 
 MAX_STDERR: Final = 16 * 1024
 """Characters of an error that quotes the end of a process's stderr."""

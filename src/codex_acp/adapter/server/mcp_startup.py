@@ -2,7 +2,8 @@
 
 Codex does not wait for the servers, so a model that is called at once lacks their tools. With the
 setting ``required`` Codex waits, but a server that does not start ends the thread. So the adapter
-waits for a bounded time. The mapping reports servers that failed; a slow server has tools later.
+waits for a bounded time. The mapping reports servers that failed; the tools of a slow server come
+with a later turn.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ LOGIN_WANTED: Final = "reauthenticationRequired"
 """The ``failureReason`` of a server that needs a login to start."""
 
 START_SECONDS: Final = 10.0
-"""Seconds that a first turn waits; a server that npm or uv has to download first takes longer."""
+"""Seconds that a first turn waits; a server that npm or uv has to download first is not ready by
+then."""
 
 UNREPORTED_SECONDS: Final = 2.0
 """Seconds that a first turn waits for a server without a status: a policy may have dropped it."""
