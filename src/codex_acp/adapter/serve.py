@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from codex_acp.transport.child import ChildProcess
     from codex_acp.transport.connection import Connection
     from codex_acp.transport.link import Link
+    from codex_acp.wire.registry import ModelRegistry
 
 logger = logging.getLogger(__name__)
 
@@ -105,20 +106,22 @@ def agent_side(
     """Return the side that serves ``agent`` in ``versions``; the modules of a version are loaded
     for its first client."""
 
-    async def steer(version: int, params: JsonValue) -> JsonValue:
+    async def steer(models: ModelRegistry, params: JsonValue) -> JsonValue:
         from codex_acp.adapter.prompts.steering import answer_steering  # with the first request
 
-        return await answer_steering(agent.agent_of, version, params)
+        return await answer_steering(agent.agent_of, models, params)
 
     def in_v1() -> AnyHandlers:
+        from codex_acp.acp._generated.v1.methods import MODELS
         from codex_acp.adapter.agent_v1 import AgentInV1
 
-        return AgentInV1(agent).handlers({STEERING: partial(steer, 1)})
+        return AgentInV1(agent).handlers({STEERING: partial(steer, MODELS)})
 
     def in_v2() -> AgentHandlers:
+        from codex_acp.acp._generated.v2.methods import MODELS
         from codex_acp.adapter.agent_v2 import AgentInV2
 
-        return AgentInV2(agent).handlers({STEERING: partial(steer, 2)})
+        return AgentInV2(agent).handlers({STEERING: partial(steer, MODELS)})
 
     return EitherAgentSide(
         connection, in_v1 if 1 in versions else None, in_v2 if 2 in versions else None

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol
 
 from codex_acp._json import list_at, text_at
@@ -104,19 +105,19 @@ class NetworkConnection:
         return LoginWays(offered=False)
 
     async def new_session(self, request: NewSession) -> Json:
-        delete = self.agent.delete_session
-        return await self._open(lambda session: self.agent.new_session(request, session), delete)
+        agent = self.agent
+        return await self._open(partial(agent.new_session, request), agent.delete_session)
 
     async def fork_session(self, request: ForkSession) -> Json:
         self._must_own(request.session_id)
-        delete = self.agent.delete_session
-        return await self._open(lambda session: self.agent.fork_session(request, session), delete)
+        agent = self.agent
+        return await self._open(partial(agent.fork_session, request), agent.delete_session)
 
     async def load_session(self, request: ResumeSession) -> Json:
-        return await self._reopen(request, CodexAgent.load_session, history=True)
+        return await self._reopen(request, history=True)
 
     async def resume_session(self, request: ResumeSession) -> Json:
-        return await self._reopen(request, CodexAgent.resume_session, history=False)
+        return await self._reopen(request, history=False)
 
     async def list_sessions(self, request: ListSessions) -> Json:
         response = await self.agent.list_sessions(request)
@@ -231,13 +232,7 @@ class NetworkConnection:
         if self.client.gone:  # the client left while the session was opened
             self._registry.client_left(self.client)
 
-    async def _reopen(
-        self,
-        request: ResumeSession,
-        reopen: Callable[[CodexAgent, ResumeSession, NetworkSession], Awaitable[Json]],
-        *,
-        history: bool,
-    ) -> Json:
+    async def _reopen(self, request: ResumeSession, *, history: bool) -> Json:
         """Open a stored session, or show an open one here, perhaps taken from another connection.
         Raises RpcError, as `AgentMethods` do, also if this connection closes the session."""
         session_id = request.session_id
@@ -247,30 +242,24 @@ class NetworkConnection:
                 self._must_own(session_id)  # another owner may have opened it meanwhile
                 session = self._registry.sessions.get(session_id)
                 if session is not None:
-                    return await self._show_here(session, request, reopen, history=history)
-                return await self._open(
-                    lambda session: reopen(self.agent, request, session),
-                    self.agent.close_session,
-                    session_id,
-                )
+                    return await self._show_here(session, request, history=history)
+                agent = self.agent
+                reopen = agent.load_session if history else agent.resume_session
+                return await self._open(partial(reopen, request), agent.close_session, session_id)
         raise closed_meanwhile(session_id)  # which has cancelled the block
 
     async def _show_here(
-        self,
-        session: NetworkSession,
-        request: ResumeSession,
-        reopen: Callable[[CodexAgent, ResumeSession, NetworkSession], Awaitable[Json]],
-        *,
-        history: bool,
+        self, session: NetworkSession, request: ResumeSession, *, history: bool
     ) -> Json:
-        """Show an open session here. Return the answer of ``reopen``, or of `_show` for a session
-        that is busy."""
+        """Open an open session again, for this connection; only show it here if it is busy."""
         try:
             with session.taken_over(self.client):
                 if session.busy:
                     return await self._show(session, history=history)
                 unsent_events = session.reopen_for(self.client, history=history)
-                answer = await reopen(session.agent, request, session)  # sends the history
+                agent = session.agent
+                reopen = agent.load_session if history else agent.resume_session
+                answer = await reopen(request, session)  # `load_session` sends the history
                 for event in unsent_events:
                     session.send(session.session_id, event)
                 self._register(session.session_id, session)

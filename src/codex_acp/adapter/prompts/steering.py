@@ -8,7 +8,7 @@ The answer comes when Codex has taken the message: ``injected`` into a running t
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from codex_acp.adapter.session.driver import NothingRuns
 from codex_acp.errors import InvalidPayload, RpcError
@@ -20,16 +20,17 @@ if TYPE_CHECKING:
 
     from codex_acp.adapter.agent import CodexAgent
     from codex_acp.mapping.content import Block
+    from codex_acp.wire.registry import ModelRegistry
 
 
 async def answer_steering(
-    agent_of: Callable[[str], CodexAgent], version: int, params: JsonValue
+    agent_of: Callable[[str], CodexAgent], models: ModelRegistry, params: JsonValue
 ) -> JsonValue:
-    """Answer a ``_session/steering`` request. Raises RpcError: -32602, -32002 for a session that is
-    not open, and what `Session.prompt` raises."""
+    """Answer a ``_session/steering`` request, whose content ``models`` decode. Raises RpcError:
+    -32602, -32002 for a session that is not open, and the errors of `Session.prompt`."""
     session_id, prompt, only_joins = _read(params)
     agent = agent_of(session_id)
-    session, blocks = agent.session(session_id), _blocks(session_id, prompt, version)
+    session, blocks = agent.session(session_id), _blocks(session_id, prompt, models)
     running = session.driver.turn
     was_injected: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
 
@@ -72,16 +73,10 @@ def _object(value: JsonValue, name: str) -> dict[str, JsonValue]:
     return value
 
 
-def _blocks(session_id: str, prompt: list[JsonValue], version: int) -> Sequence[Block]:
-    """Return the content of a prompt in this version of ACP. Raises RpcError -32602."""
-    params: Any = {"sessionId": session_id, "prompt": prompt}
+def _blocks(session_id: str, prompt: list[JsonValue], models: ModelRegistry) -> Sequence[Block]:
+    """Return the content of a prompt. Raises RpcError -32602."""
+    params: JsonValue = {"sessionId": session_id, "prompt": prompt}
     try:
-        if version == 1:
-            from codex_acp.acp._generated.v1.methods import MODELS
-
-            return blocks_of(MODELS.decode("PromptRequest", params, "the prompt").prompt)
-        from codex_acp.acp._generated.v2.methods import MODELS as MODELS_V2
-
-        return blocks_of(MODELS_V2.decode("PromptRequest", params, "the prompt").prompt)
+        return blocks_of(models.decode("PromptRequest", params, "the prompt").prompt)
     except InvalidPayload as error:
         raise RpcError(INVALID_PARAMS, str(error)) from error
