@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Final, Self, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import anyio
 
@@ -91,7 +91,9 @@ class _Client(ClientOfBothVersions):
 
 
 class AgentProcess:
-    """A running agent. `start` makes it; call `aclose` at the end, even if the agent has ended."""
+    """The process of an agent. Call `start` once, and `aclose` at the end, even if the agent has
+    ended. ``on_ended`` is called once if the started agent ends without `kill`, `disconnect` or
+    `aclose`."""
 
     response: InitializeResponse
     """The answer to ``initialize``."""
@@ -129,26 +131,15 @@ class AgentProcess:
         self.failure: TransportError | None = None
         """Why the agent cannot be used any more; None while it can."""
 
-    @classmethod
-    async def start(
-        cls,
-        spec: AgentSpec,
-        services: Services,
-        answer_seconds: float,
-        on_ended: Callable[[TransportError], None],
-    ) -> Self:
+    async def start(self) -> None:
         """Spawn the agent and exchange ``initialize`` with it. Raises AgentLaunchError,
-        AgentStartError, ErrorReply, InvalidPayload, TransportError, and ends the process then.
-        ``on_ended`` is called once if the started agent ends without `kill`, `disconnect` or
-        `aclose`."""
-        process = cls(spec, services, answer_seconds, on_ended)
-        process._connect()
+        AgentStartError, ErrorReply, InvalidPayload, TransportError, and ends the process then."""
+        self._connect()
         try:
-            await shielded(process._started)
+            await shielded(self._started)
         except BaseException:
-            await process.aclose()
+            await self.aclose()
             raise
-        return process
 
     @property
     def agent(self) -> str:

@@ -386,9 +386,9 @@ class AgentRuntime:
             restarts.add(self._clock())
             self._last_end[spec.key] = error
 
-        seconds = self._answer_seconds
+        process = AgentProcess(spec, self._services, self._answer_seconds, note_end)
         try:
-            process = await AgentProcess.start(spec, self._services, seconds, note_end)
+            await process.start()
         except Exception as error:
             note_end(error)
             raise
