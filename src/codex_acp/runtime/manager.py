@@ -39,7 +39,6 @@ from codex_acp.runtime.terminals import TerminalAccess
 from codex_acp.transport.remote_agent import is_agent_url
 from codex_acp.transport.restart_limit import RestartLimit, Restarts
 from codex_acp.transport.shielding import finish, running_loop, shielded
-from codex_acp.wire.codec import problems_of
 
 if TYPE_CHECKING:
     import os
@@ -203,8 +202,9 @@ class AgentRuntime:
         try:
             request = NewSessionRequest(cwd=directory, mcp_servers=servers)
         except ValidationError as error:
-            msg = f"mcp_servers has no MCP server of ACP: {problems_of(error, servers)[0]}"
-            raise MisuseError(msg) from None
+            problem = error.errors()[-1]  # the last ones are those of a server without a ``type``
+            why = f"{problem['loc'][-1]}: {problem['msg']}"
+            raise MisuseError(f"one of mcp_servers is no MCP server of ACP: {why}") from None
         wanted = WantedSession(
             cwd=directory,
             session_id=session_id,
