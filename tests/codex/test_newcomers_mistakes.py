@@ -108,7 +108,7 @@ MISTAKES: list[tuple[Callable[[], Any], type[Exception], str]] = [
     ),
     (
         lambda: AgentRuntime().open(mcp_servers=cast("Any", [{"name": "x"}])), MisuseError,
-        "one of mcp_servers is no MCP server of ACP: ",
+        "mcp_servers has servers as StdioMcpServer",
     ),
     (lambda: AgentSpec(cast("Any", "my-agent --acp")), MisuseError, "AgentSpec.parse splits"),
     (lambda: AgentSpec(cast("Any", ["my-agent", 3])), MisuseError, "is a list of words"),

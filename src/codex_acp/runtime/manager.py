@@ -201,10 +201,9 @@ class AgentRuntime:
         directory = absolute("the working directory (cwd)", "." if cwd is None else cwd)
         try:
             request = NewSessionRequest(cwd=directory, mcp_servers=servers)
-        except ValidationError as error:
-            problem = error.errors()[-1]  # the last ones are those of a server without a ``type``
-            why = f"{problem['loc'][-1]}: {problem['msg']}"
-            raise MisuseError(f"one of mcp_servers is no MCP server of ACP: {why}") from None
+        except ValidationError:  # whose message may show secrets
+            msg = "mcp_servers has servers as StdioMcpServer, HttpMcpServer or SseMcpServer"
+            raise MisuseError(msg) from None
         wanted = WantedSession(
             cwd=directory,
             session_id=session_id,
