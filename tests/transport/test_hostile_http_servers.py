@@ -246,6 +246,26 @@ async def test_answers_that_nobody_waits_for_open_no_streams() -> None:
         assert [each for each in both.peer.seen if each.startswith("GET ")] == ["GET one"]
 
 
+async def test_many_small_chunks_in_one_read_hold_up_nobody_else() -> None:
+    turns = 0
+
+    async def take_turns() -> None:
+        nonlocal turns
+        while True:
+            await asyncio.sleep(0)
+            turns += 1
+
+    async with joined() as both:
+        await both.peer.stream()
+        (get,) = (each for each in both.peer.requests if each.method == "GET")
+        other = asyncio.create_task(take_turns())
+        small = 1000
+        await get.write(chunk(b":") * small + chunk(b'\ndata: {"method":"x"}\n\n'))
+        await both.receiver.until(lambda: len(both.received) == 2)
+        other.cancel()
+    assert turns > small
+
+
 def test_messages_that_nobody_answers_take_no_memory() -> None:
     routes = HttpRoutes()
     tracemalloc.start()

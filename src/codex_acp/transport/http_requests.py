@@ -235,6 +235,7 @@ class HttpRequests:
         try:
             async for chunk in response.aiter_raw():
                 yield chunk
+                await asyncio.sleep(0)  # httpx does not wait between the chunks of one read
         except HTTPError as failed:
             raise ConnectionClosed(self._why(failed)) from failed
 
