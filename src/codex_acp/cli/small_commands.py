@@ -109,9 +109,10 @@ def play_file(options: Namespace) -> int:
 
 def _difference_lines(difference: Difference) -> list[str]:
     """Return the event, its recorded effects, and its effects today."""
-    step = difference.step
-    lines = [f"line {step.line}, session {step.session}: {step.event}"]
-    lines += [f"  then:  {effect}" for effect in step.effects or ()] or ["  then:  nothing"]
-    if isinstance(difference.today, str):
-        return [*lines, f"  today: {difference.today}"]
-    return lines + ([f"  today: {effect}" for effect in difference.today] or ["  today: nothing"])
+    step, today = difference.step, difference.today  # an exception is a text
+    effects_today = [today] if isinstance(today, str) else [*map(str, today)]
+    return [
+        f"line {step.line}, session {step.session}: {step.event}",
+        *(f"  then:  {effect}" for effect in step.effects or ["nothing"]),
+        *(f"  today: {effect}" for effect in effects_today or ["nothing"]),
+    ]
