@@ -110,9 +110,9 @@ def play_file(options: Namespace) -> int:
 def _difference_lines(difference: Difference) -> list[str]:
     """Return the event, its recorded effects, and its effects today."""
     step, today = difference.step, difference.today  # an exception is a text
-    effects_today = [today] if isinstance(today, str) else [*map(str, today)]
+    effects_today = (today,) if isinstance(today, str) else today
     return [
         f"line {step.line}, session {step.session}: {step.event}",
-        *(f"  then:  {effect}" for effect in step.effects or ["nothing"]),
-        *(f"  today: {effect}" for effect in effects_today or ["nothing"]),
+        *(f"  then:  {effect}" for effect in step.effects or ("nothing",)),
+        *(f"  today: {effect}" for effect in effects_today or ("nothing",)),
     ]
