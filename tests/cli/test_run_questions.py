@@ -266,6 +266,15 @@ async def test_7_3_questions_are_asked_one_after_the_other_each_whole() -> None:
     assert re.findall(r"\(\d more .*?\)", shown.getvalue()) == waiting
 
 
+async def test_a_question_names_the_tasks_whose_questions_wait() -> None:
+    asking, shown, _ = questions("@1", "@1", "@1")
+    agents = [asking.of_agent(f"task {name}") for name in ("first", "second", "third")]
+    await asyncio.gather(*(each.permission(permission()) for each in agents))
+    waiting = ["(2 more questions wait: task second, task third)"]
+    waiting.append("(1 more question waits: task third)")
+    assert re.findall(r"\(\d more .*?\)", shown.getvalue()) == waiting
+
+
 def form(**properties: dict[str, Any]) -> SessionFormCreateElicitationRequest:
     schema = {"type": "object", "properties": properties, "required": list(properties)[:1]}
     return SessionFormCreateElicitationRequest(
