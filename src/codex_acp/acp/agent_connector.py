@@ -42,8 +42,8 @@ _TERMINAL: Final = frozenset(
 
 
 class ConnectedAgent:
-    """A connected agent; `connect_agent` makes it. The context manager connects, and ends the
-    agent's process."""
+    """A connected agent, made by `connect_agent`. The start of the context connects, the end of
+    the context ends the agent's process."""
 
     side: ClientSide
     """The agent's methods of version 1: ``await agent.side.session_new(...)``."""
@@ -101,7 +101,7 @@ def connect_agent(
     ``Authorization: Bearer``. ``requests`` and ``notifications`` have the handlers of methods, see
     `ClientSide`; a method without a handler is answered -32601 and not advertised. Without a
     handler, permissions are rejected.
-    ``capabilities`` adds what the handlers do not show: which elicitations the client can show.
+    ``capabilities`` adds what the handlers do not imply: the elicitations that the client can show.
 
     The connection uses the highest version of ACP that the agent has, or ``protocol_version``
     alone; methods, handlers and models are version 1 either way. An agent of version 2 has no
@@ -115,7 +115,7 @@ def connect_agent(
     all_requests = complete_rows("request", handlers, methods.CLIENT_REQUESTS)
     if "session/request_permission" not in handlers:
         all_requests["session/request_permission"] = _reject
-    versions_for(all_requests, protocol_version)  # before a process is started
+    versions_for(all_requests, protocol_version)  # raises before a process is started
     known = {**methods.CLIENT_NOTIFICATIONS, **methods.PROTOCOL_NOTIFICATIONS}
     all_notifications = complete_rows("notification", notifications or {}, known)
     request = types.InitializeRequest(
@@ -157,7 +157,7 @@ def _link(
 def _advertised(
     given: types.ClientCapabilities | None, requests: SomeClientRequestHandlers
 ) -> types.ClientCapabilities:
-    """Return a copy of the given capabilities, with those that the handlers imply."""
+    """Return a copy of ``given``; the handlers decide about files and terminals."""
     offered = {method for method, handler in requests.items() if handler is not None}
     capabilities = types.ClientCapabilities() if given is None else given
     is_right = isinstance(capabilities, types.ClientCapabilities)

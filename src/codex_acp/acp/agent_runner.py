@@ -76,7 +76,7 @@ class PromptTurn:
         self.update(types.AgentThoughtChunkSessionUpdate(content=_block(text)))
 
     def plan(self, steps: Mapping[str, types.PlanEntryStatus]) -> None:
-        """Send the whole plan: step → its status. Raises MisuseError for another value."""
+        """Send the whole plan, a status for each step. Raises MisuseError for another value."""
         wanted = "a plan is {step: 'pending', 'in_progress' or 'completed'}"
         statuses = [*steps.values()] if hasattr(steps, "values") else [None]
         are_known = all(status in get_args(types.PlanEntryStatus) for status in statuses)
@@ -182,7 +182,7 @@ _SESSION_METHODS: Final = ("list", "delete", "resume", "close")
 TERMINAL_HINT: Final = (
     "an ACP agent, which a client starts; try it: codex-acp-sdk run --command '...' Hello"
 )
-"""Line on stderr for a person who starts the agent in a terminal, where it waits for a client."""
+"""Line on stderr for a person who starts the agent in a terminal: the agent waits for a client."""
 
 
 async def run_agent(
@@ -199,11 +199,11 @@ async def run_agent(
 ) -> None:
     """Serve one client until it disconnects: on stdin and stdout, or on ``link``.
 
-    ``answer`` gets each prompt as a `PromptTurn` and returns its stop reason; None is
-    ``end_turn``. It is cancelled when the client cancels the prompt. ``requests`` and
+    ``answer`` gets each prompt as a `PromptTurn` and returns the stop reason; None means
+    ``end_turn``. The call is cancelled when the client cancels the prompt. ``requests`` and
     ``notifications`` have the handlers of further methods, see `AgentSide`; a method without a
     handler is answered -32601 and not advertised. ``capabilities`` adds what the handlers do not
-    show: the content of prompts, MCP transports. Printed text goes to stderr: stdout belongs to
+    imply: the content of prompts, MCP transports. Printed text goes to stderr: stdout belongs to
     the protocol.
 
     The connection uses the highest version of ACP that the client has, or ``protocol_version``
@@ -271,7 +271,7 @@ class AgentOfBothVersions(AgentSide):
         self._tasks.create_task(work())
 
     def on_closed(self, error: TransportError | None) -> None:
-        """Do what `Side` does; then cancel the prompts of version 2, which are no open requests."""
+        """Do what `Side` does; then cancel the prompts of version 2, which no request waits for."""
         super().on_closed(error)
         if self._as_v2 is not None:
             self._as_v2.cancel_all()
@@ -289,8 +289,8 @@ class AgentOfBothVersions(AgentSide):
 
 
 class _Agent:
-    """The handlers of `run_agent`, which sets ``side``. The rows of ``requests`` are the program's,
-    with None for a method that is not offered."""
+    """The handlers of `run_agent`, which sets ``side``. ``requests`` has the program's handlers,
+    and None for the other methods."""
 
     side: AgentSide
 
@@ -311,9 +311,9 @@ class _Agent:
             if handler is None:
                 requests[method] = own.get(method)
             elif method in ("session/new", "session/load", "session/resume"):
-                requests[method] = self._opening(handler)
+                requests[method] = self._wrap_opening(handler)
             elif method in ("session/close", "session/delete"):
-                requests[method] = self._closing(handler)
+                requests[method] = self._wrap_closing(handler)
 
     async def _initialize(self, request: types.InitializeRequest) -> types.InitializeResponse:
         offered = {method for method, handler in self.requests.items() if handler is not None}
@@ -334,7 +334,9 @@ class _Agent:
         self._turns[session_id] = None
         return types.NewSessionResponse(session_id=session_id)
 
-    def _opening(self, handler: Callable[[Any], Awaitable[Any]]) -> Callable[[Any], Awaitable[Any]]:
+    def _wrap_opening(
+        self, handler: Callable[[Any], Awaitable[Any]]
+    ) -> Callable[[Any], Awaitable[Any]]:
         """Wrap the program's handler that opens a session: note the session's id."""
 
         async def run(request: Any) -> Any:
@@ -345,8 +347,10 @@ class _Agent:
 
         return run
 
-    def _closing(self, handler: Callable[[Any], Awaitable[Any]]) -> Callable[[Any], Awaitable[Any]]:
-        """Wrap the program's handler that closes a session: cancel the turn, refuse later ones."""
+    def _wrap_closing(
+        self, handler: Callable[[Any], Awaitable[Any]]
+    ) -> Callable[[Any], Awaitable[Any]]:
+        """Wrap the program's handler that closes a session: cancel the turn, refuse prompts."""
 
         async def run(request: Any) -> Any:
             session_id = request.session_id
@@ -356,7 +360,7 @@ class _Agent:
             try:
                 return await awaited(handler(request))
             except BaseException:
-                if was_open:  # the session is open again
+                if was_open:  # the handler failed, so the session stays open
                     self._turns.setdefault(session_id, None)
                 raise
 

@@ -31,13 +31,13 @@ class AgentSide(EitherAgentSide, ClientCalls):
     ``requests`` has one function for each method that a client can ask for, or None for a
     method that is not offered (answered -32601). A function returns the result's model, or raises
     RpcError to answer with that error; any other exception is answered -32603. The function may be
-    async; a plain one must not wait, because all else waits for it. Each function runs in a task of
+    async; a plain function must not block the event loop. Each function runs in a task of
     its own, which is cancelled when the client sends ``$/cancel_request``.
     ``notifications`` has a plain function for each notification, or None to ignore it;
-    ``on_invalid_notification`` is called with those that do not fit the schema. ``quick`` answers
+    ``on_invalid_notification`` is called with each that does not fit the schema. ``quick`` answers
     the first requests before the models are loaded, see `Side`; most agents do not need it.
     ``unstable`` and ``unstable_notifications`` have the handlers of methods that the stable schema
-    lacks. If either is given, the side also reads and sends what else the stable schema lacks.
+    lacks. If either is given, the side also reads and sends unstable models and fields.
     ``extensions`` has methods that are in no schema and begin with ``_``: an async function gets
     the params as plain JSON, and returns the result as plain JSON or raises RpcError.
 
@@ -48,7 +48,7 @@ class AgentSide(EitherAgentSide, ClientCalls):
     ``initialize`` chooses the agent's highest version up to the client's. If the agent has no such
     version, the answer is -32022. Params of a newer version are converted to the chosen version. A
     request before ``initialize``, and a second ``initialize``, are answered -32600. A client of
-    version 2 may repeat ``initialize`` until it has sent another request, but not for version 1.
+    version 2 may repeat ``initialize`` for version 2 until the client has sent another request.
     """
 
     def __init__(

@@ -47,11 +47,11 @@ logger = logging.getLogger(__name__)
 STOP_REASONS = ("end_turn", "max_tokens", "max_turn_requests", "refusal", "cancelled")
 """The stop reasons of version 1."""
 MAX_USER_MESSAGES: Final = 16
-"""Ids of user messages that are kept until the agent has told which message is the prompt."""
+"""User messages whose ids are kept until the agent answers which of them is the prompt."""
 
 
 class _PromptTurn:
-    """One prompt until its end. An earlier prompt of the session may still run at its start."""
+    """One prompt until its turn ends. At first, an earlier prompt of the session may still run."""
 
     def __init__(self, prompt: object) -> None:
         self._prompt = prompt
@@ -70,7 +70,7 @@ class _PromptTurn:
         """Whether the program cancelled the session; set by `V2AgentAsV1`."""
 
     def note(self, update: v2.SessionUpdate) -> None:
-        """Note an update of the session, in order."""
+        """Note an update of the session. The caller passes all updates, in order."""
         if isinstance(update, v2.UserMessageSessionUpdate | v2.UserMessageChunkSessionUpdate):
             if self._message_id is None:
                 self._user_messages[update.message_id] = None
@@ -88,8 +88,8 @@ class _PromptTurn:
             self._end_if_idle()
 
     def echoes(self, update: v2.SessionUpdate) -> bool:
-        """Return whether the update only repeats the prompt: by its id, before the agent has
-        answered by its content."""
+        """Return whether the update only repeats the prompt. The message id decides; until the
+        agent has answered with the id, the content decides."""
         if not isinstance(update, v2.UserMessageSessionUpdate | v2.UserMessageChunkSessionUpdate):
             return False
         if self._message_id is not None:
@@ -106,15 +106,15 @@ class _PromptTurn:
 
     def _end_if_idle(self) -> None:
         """End the turn if the session became idle after the agent had begun the prompt."""
-        has_begun = self._has_begun and self._message_id is not None
-        if has_begun and self._idle is not None and not self._end.done():
+        was_accepted = self._has_begun and self._message_id is not None
+        if was_accepted and self._idle is not None and not self._end.done():
             self._end.set_result(self._idle)
 
     def fail(self, error: Exception) -> None:
         """End the turn with an error."""
         if not self._end.done():
             self._end.set_exception(error)
-            self._end.exception()  # else asyncio logs it if nobody awaits `end`
+            self._end.exception()  # else asyncio logs the error if nobody awaits `end`
 
     async def end(self) -> v1.PromptResponse:
         """Wait for the end of the turn. Raises ErrorReply if the turn failed."""
@@ -231,7 +231,7 @@ class V2AgentAsV1:
         raise ErrorReply(method, METHOD_NOT_FOUND, f"version 2 has no {method}")
 
     async def fork(self, session_id: str, request: v1.NewSessionRequest) -> v1.NewSessionResponse:
-        """Send ``session/fork``, which the stable schema lacks; it answers like ``session/new``."""
+        """Send ``session/fork``, which the stable schema lacks; return the new session."""
         params = encode_json({**_opening_params(request), "sessionId": session_id})
         result = await self._side.connection.call("session/fork", params)
         forked = STABLE_MODELS.decode("NewSessionResponse", result, "the result of session/fork")
@@ -248,8 +248,8 @@ class V2AgentAsV1:
         return self._opened_session(request.session_id, response)
 
     def _opened_session(self, session_id: str, response: WireModel) -> dict[str, Any]:
-        """Convert the answer to an opening. Commands are an update in version 1, which the program
-        gets after the result, when it knows the session."""
+        """Convert the answer to a request that opens a session. In version 1, commands are an
+        update: the program gets it after the result, which has the session's id."""
         result: dict[str, Any] = plain(response)
         if "availableCommands" in result:
             commands = v2_to_v1.convert_each(v2_to_v1.command, result.pop("availableCommands"))
@@ -285,7 +285,7 @@ class V2AgentAsV1:
             return await turn.end()
         except ErrorReply as error:
             if error.code == REQUEST_CANCELLED and turn.was_cancelled:
-                return v1.PromptResponse(stop_reason="cancelled")  # before the agent accepted it
+                return v1.PromptResponse(stop_reason="cancelled")  # the prompt was not accepted
             raise
         finally:
             turns.remove(turn)

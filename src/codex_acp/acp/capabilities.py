@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 PROTOCOL_VERSION: Final = 1
-"""The stable protocol version, which a client sends that speaks version 1 only."""
+"""The stable protocol version; a client that speaks only version 1 sends it."""
 SUPPORTED_VERSIONS: Final[frozenset[int]] = frozenset({PROTOCOL_VERSION})
 """Every stable protocol version; version 2 is a draft."""
 
@@ -180,7 +180,7 @@ def _agent_features(capabilities: object) -> AgentFeatures:
 
 
 def client_features_v2(capabilities: ClientCapabilitiesV2 | None) -> ClientFeatures:
-    """Return the features in ``capabilities`` of version 2, with those of every client of 2."""
+    """Return the features that ``capabilities`` of version 2 advertise, as `features_in`."""
     from codex_acp.wire.codec import plain
 
     return features_in(plain(capabilities), version=2)
@@ -191,8 +191,8 @@ def agent_features_v2(
 ) -> AgentFeatures:
     """Return the features in ``capabilities`` of an agent of version 2.
 
-    Every agent of version 2 can list, resume with history and close sessions. ``has_logins``:
-    the agent named ``authMethods``.
+    Every agent of version 2 can list, resume with history and close sessions. ``has_logins``
+    says whether the agent named ``authMethods``.
     """
     from codex_acp.acp.v2_to_v1 import agent_capabilities
     from codex_acp.wire.codec import plain
@@ -209,7 +209,7 @@ def negotiated_version(requested: int, supported: Collection[int] = SUPPORTED_VE
 
 
 def is_supported_version(answered: int, supported: Collection[int] = SUPPORTED_VERSIONS) -> bool:
-    """Return whether a client can go on with the version that an agent answered, or disconnects."""
+    """Return whether a client can go on with the version that an agent answered."""
     return answered in supported
 
 
@@ -247,8 +247,8 @@ def answered_version(result: JsonValue, offered: Collection[int]) -> int | None:
 def choose_version(params: JsonValue, supported: Collection[int]) -> int:
     """Return the version to answer ``initialize`` with: the highest not above the request.
 
-    An agent of version 1 alone answers 1 to everything, as that version requires. A request for
-    version 0 counts as one for version 1.
+    An agent of version 1 alone answers 1 to everything, as version 1 requires. A request for
+    version 0 counts as a request for version 1.
     Raises RpcError: -32602 for an invalid version, -32022 if no version fits.
     """
     if set(supported) == {1}:
@@ -275,7 +275,7 @@ def initialize_params(params: Params, chosen: int) -> Params:
     requested = version_of(params)
     if not isinstance(params, dict) or requested is None or requested <= chosen:
         return params
-    if chosen == 1:  # keeps the requested number: the handler of version 1 takes any
+    if chosen == 1:  # the requested number stays: a handler of version 1 takes any
         info, capabilities = params.get("info"), params.get("capabilities")
         of_v1 = {key: value for key, value in params.items() if key not in ("info", "capabilities")}
         if "clientInfo" not in of_v1 and is_implementation(info):
@@ -295,7 +295,7 @@ def client_capabilities(of_v2: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
 
 
 def implementation(name: str, version: str) -> Implementation:
-    """Return the name of a program for ``initialize``. Raises MisuseError unless both are texts."""
+    """Return a program's name and version as a model. Raises MisuseError unless both are texts."""
     from codex_acp.acp._generated.v1.models import Implementation
 
     for what, value in (("name", name), ("version", version)):

@@ -43,8 +43,8 @@ logger = logging.getLogger(__name__)
 
 class ClientOfBothVersions(ClientSide):
     """A client with handlers of version 1, ``requests`` and ``notifications``. It speaks
-    ``version``; None: both versions, or version 1 alone if a handler is for the client's files or
-    terminals, which version 2 does not have."""
+    ``version``. If ``version`` is None, the client speaks both versions, or version 1 alone if a
+    handler is for its files or terminals, which version 2 does not have."""
 
     def __init__(
         self,
@@ -86,7 +86,7 @@ class ClientOfBothVersions(ClientSide):
         return self._v2_agent.initialize_response(cast("InitializeResponseV2", response))
 
     async def fork(self, session_id: str, request: NewSessionRequest) -> NewSessionResponse:
-        """Send ``session/fork``, which the stable schema lacks; it answers like ``session/new``."""
+        """Send ``session/fork``, which the stable schema lacks; return the new session."""
         if self._v2_agent is not None and self.version == 2:
             return await self._v2_agent.fork(session_id, request)
         params = {**plain(request), "sessionId": session_id}
@@ -126,17 +126,19 @@ class ClientOfBothVersions(ClientSide):
 
 def versions_for(requests: Mapping[str, object], version: int | None) -> tuple[int, ...]:
     """Return the versions to offer with the handlers ``requests``: ``version`` alone, if it is not
-    None. Raises MisuseError for a version that is unknown, or lacks the requests."""
+    None. Raises MisuseError for a version that is unknown, or that lacks a method of a handler."""
     refuse_unless(version in (None, 1, 2), "the version of ACP is 1 or 2", version)
     offered = [method for method, handler in requests.items() if handler is not None]
     only_in_v1 = any(method.startswith(("fs/", "terminal/")) for method in offered)
     if version == 2 and only_in_v1:
         raise MisuseError("version 2 of ACP has no files or terminals of the client; use version 1")
-    return (version,) if version is not None else (1,) if only_in_v1 else (1, 2)
+    if version is not None:
+        return (version,)
+    return (1,) if only_in_v1 else (1, 2)
 
 
 def _capabilities_of_v2(capabilities: JsonValue) -> dict[str, JsonValue]:
-    """Convert the client's capabilities to version 2, which has fewer of them."""
+    """Convert the client's capabilities to version 2, which has fewer."""
     if not isinstance(capabilities, dict):
         return {}
     same = ("elicitation", "_meta")

@@ -1,7 +1,7 @@
 """The client's side of ACP: the peer is any agent.
 
-Does not know how the agent was started. Treats one request specially: in a permission request, the
-content of the tool call that does not fit the schema becomes text, so that the person sees it.
+Does not know how the agent was started. Treats one request specially: in a permission request,
+content that does not fit the schema becomes text, so that the person sees the content.
 """
 
 from __future__ import annotations
@@ -46,14 +46,14 @@ class ClientSide(Side, AgentCalls):
     ``requests`` has one function for each method that an agent can ask for, or None for a
     method that is not offered (answered -32601). A function returns the result's model, or raises
     RpcError to answer with that error; any other exception is answered -32603. The function may be
-    async; a plain one must not wait, because all else waits for it. Each function runs in a task of
+    async; a plain function must not block the event loop. Each function runs in a task of
     its own, which is cancelled when the agent sends ``$/cancel_request``.
     ``notifications`` has a plain function for each notification, or None to ignore it.
 
     The schema's ``session/update`` is a closed union: an unknown update of a newer agent does not
     fit. The update is logged and given to ``on_invalid_notification``, and the connection goes on.
     ``unstable`` and ``unstable_notifications`` have the handlers of methods that the stable schema
-    lacks. If either is given, the side also reads and sends what else the stable schema lacks.
+    lacks. If either is given, the side also reads and sends unstable models and fields.
 
     ``v2`` has the handlers for agents of version 2, a draft, or is a function that returns these
     handlers. The function is called once the agent answers version 2: before, nothing of version 2
@@ -132,7 +132,7 @@ class ClientSide(Side, AgentCalls):
         return super()._typed_call(handler, model, request)
 
     def _with_readable_content(self, params: JsonObject) -> JsonObject:
-        """Return ``params`` with content that does not fit the schema as text."""
+        """Return ``params``; content in it that does not fit the schema becomes text."""
         subject = params.get("subject")  # has the tool call in version 2
         if isinstance(subject, dict) and isinstance(subject.get("toolCall"), dict):
             return {**params, "subject": self._with_readable_content(subject)}
@@ -161,7 +161,7 @@ class ClientSide(Side, AgentCalls):
 def option_of(
     options: Sequence[types.PermissionOption], kind: types.PermissionOptionKind | None
 ) -> types.PermissionOption | None:
-    """Return the first option of this kind whose id stands for that kind alone, or None."""
+    """Return the first option of ``kind`` whose id no option of another kind has, or None."""
     for option in options:
         kinds = {other.kind for other in options if other.option_id == option.option_id}
         if option.kind == kind and kinds == {kind}:

@@ -36,7 +36,8 @@ if TYPE_CHECKING:
 
     QuickAnswer: TypeAlias = Callable[[], Awaitable[EncodedJson]]
     QuickHandler: TypeAlias = Callable[[JsonValue], QuickAnswer | None]
-    """Gets raw params; returns the function that answers, None to have the typed handler answer."""
+    """Gets raw params; returns the function that answers, or None for an answer of the typed
+    handler."""
     ExtensionHandler: TypeAlias = Callable[[JsonValue], Awaitable[JsonValue]]
     RequestHandler: TypeAlias = Callable[[Any], Awaitable[object]]
     NotificationHandler: TypeAlias = Callable[[Any], None]
@@ -57,7 +58,7 @@ class AnyHandlers(NamedTuple):
 
 
 class AgentHandlers(NamedTuple):
-    """An agent's handlers of version 2. Those of version 1 are arguments of `AgentSide`."""
+    """An agent's handlers of version 2. The handlers of version 1 are arguments of `AgentSide`."""
 
     requests: AgentRequestHandlers
     notifications: AgentNotificationHandlers
@@ -68,7 +69,7 @@ class AgentHandlers(NamedTuple):
 
 
 class ClientHandlers(NamedTuple):
-    """A client's handlers of version 2. Those of version 1 are arguments of `ClientSide`."""
+    """A client's handlers of version 2. The handlers of version 1 are arguments of `ClientSide`."""
 
     requests: ClientRequestHandlers
     notifications: ClientNotificationHandlers
@@ -110,7 +111,7 @@ class Dialect:
         """Raise MisuseError if a stable side is about to send anything unstable."""
         if not self.is_stable:
             return
-        if info.experimental:  # for a method of ACP: unstable
+        if info.experimental:  # means "unstable" for a method of ACP
             msg = f"{method} is unstable; open the side with `unstable` if the peer has it"
             raise MisuseError(msg)
         found: list[str] = []
@@ -216,8 +217,8 @@ def _unstable_names(package: str) -> ModuleType:
 
 
 def _collect_unstable(value: Any, names: ModuleType, found: list[str]) -> None:
-    """Add the unstable models and fields of ``value`` to ``found``. Looks only into models that the
-    generator lists as containing some."""
+    """Add the unstable models and fields of ``value`` to ``found``. Looks only into models that can
+    contain unstable ones, as the generator lists them."""
     name = value.__class__.__name__
     if name in names.TYPES:
         found.append(name)

@@ -66,7 +66,7 @@ class EitherAgentSide(Side):
             params = initialize_params(request.params, chosen)
             super().on_request(Request(request.id, request.method, params), responder)
             if not responder.settled:
-                # Requests that came in the same read are checked before `initialize` is answered.
+                # Not later: requests of the same read are checked before `initialize` is answered.
                 self._version = chosen
         elif self._version is None:
             refusal = f"{request.method} was sent before initialize"

@@ -1,6 +1,6 @@
 """PURE: check the answer to a form against the form (contract 2.5).
 
-The agent uses this check before it passes an answer on, and the client before it sends one.
+The agent uses this check before it passes an answer on, and the client before it sends an answer.
 Problems name rules, never a value that a person typed (contract 5.2).
 
 Null counts as absent. A whole number such as 3.0 counts as an integer and becomes an ``int``. A

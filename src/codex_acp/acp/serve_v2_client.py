@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from codex_acp.acp.agent_side import AgentSide
 
     Spawn: TypeAlias = Callable[[Callable[[], Coroutine[object, object, None]]], None]
-    """Starts a task that may outlive its request and ends with the connection."""
+    """Calls an async function in a task that ends with the connection, not with the request."""
 
 
 logger = logging.getLogger(__name__)

@@ -94,7 +94,7 @@ class _OpenRequest:
     """The task that calls `run`; None until it has begun."""
 
     def cancel(self) -> None:
-        """Cancel the handler once: its clean-up is not cancelled by a second call."""
+        """Cancel the handler; a second call does nothing, so the handler can clean up."""
         if not self.cancelled and self.task is not None:
             self.task.cancel()
         self.cancelled = True
@@ -205,7 +205,7 @@ class Side:
                 return False
             raise
 
-    # What the connection calls.
+    # Called by the connection.
 
     def on_request(self, request: Request, responder: Responder) -> None:
         """Check the request, and put its handler in a task of its own."""
@@ -272,14 +272,14 @@ class Side:
         return self._load_dialect(version)
 
     def _load_dialect(self, version: int) -> Dialect:
-        """Return the dialect of ``version``; make it the first time, or if another is in use."""
+        """Return the dialect of ``version``; make it unless it is the dialect in use."""
         if self._dialect is None or self._dialect.version != version:
             self._dialect = self._dialects[version]()
         return self._dialect
 
     @property
     def _current_dialect(self) -> Dialect:
-        """Return the dialect in use; before ``initialize``, that of the lowest version."""
+        """Return the dialect in use; before ``initialize``, the dialect of the lowest version."""
         return self._dialect or self._load_dialect(self._version or min(self._dialects))
 
     # Requests of the peer.
@@ -336,7 +336,7 @@ class Side:
         try:
             result = await awaited(entry.run())
             dialect = self._current_dialect
-            if method not in dialect.extensions:  # in no schema; JSON of a quick handler passes
+            if method not in dialect.extensions:  # no schema has these; encoded JSON passes
                 dialect.refuse_unstable(method, dialect.peer_requests[method], result)
             answer_result(responder, result)
         except Exception as error:  # noqa: BLE001 - logged and answered by the next line
@@ -453,7 +453,7 @@ def answer_rpc_error(responder: Responder, error: RpcError) -> None:
 
 def answer_failure(responder: Responder, error: Exception, *, was_cancelled: bool) -> None:
     """Answer the request of a handler that raised ``error``. If the peer has cancelled the request,
-    ACP allows -32800 and an RpcError of the handler alone."""
+    ACP allows only -32800 or an RpcError of the handler."""
     # Expected, so no warning: the connection ended, or the peer cancelled the request.
     failed = failure(responder.method, error, expected=responder.settled or was_cancelled)
     if was_cancelled and failed is not error:
@@ -462,8 +462,8 @@ def answer_failure(responder: Responder, error: Exception, *, was_cancelled: boo
 
 
 def failure(method: str, error: Exception, *, expected: bool = False) -> RpcError:
-    """Return and log the error that a handler's exception becomes: an RpcError is itself, any other
-    is -32603 with a description."""
+    """Return an RpcError of a handler unchanged; log any other exception, and return -32603 with a
+    description. An ``expected`` error of this package is logged as debugging."""
     if isinstance(error, RpcError):
         return error
     if isinstance(error, CodexAcpError):
@@ -473,7 +473,7 @@ def failure(method: str, error: Exception, *, expected: bool = False) -> RpcErro
     else:
         what = f"{type(error).__name__}: {error}"
         logger.error("the handler of %s failed", method, exc_info=error)
-    # The connection that a handler loses leads to the program that does the agent's work.
+    # A handler can lose only the connection to the program that does the agent's work.
     data = {"reason": AGENT_LOST} if isinstance(error, TransportError) else None
     return RpcError(INTERNAL_ERROR, f"{method} failed: {what}", data)
 
@@ -493,7 +493,7 @@ def served_request_id() -> RequestId:
 
 
 def served_answer() -> Callable[[EncodedJson], None]:
-    """Return a function that answers the served request at once. Raises MisuseError."""
+    """Return a function that answers the served request at once. Raises as `served_request_id`."""
     responder = _served_responder()
 
     def answer(result: EncodedJson) -> None:

@@ -107,7 +107,7 @@ _KINDS_OF_BOTH: Final = (
     "plan_removed",
 )  # fmt: skip
 """Kinds of updates that are the same in both versions. A message whose chunks have no ids goes on
-after such an update; each other update ends it."""
+after such an update; any other update ends the message."""
 
 
 class UpdatesToV2:
@@ -131,7 +131,7 @@ class UpdatesToV2:
             return {**update, "messageId": update.get("messageId") or self._made_up_id(kind)}
         if kind in _KINDS_OF_BOTH:
             return update
-        self._message = None  # every kind after this point ends the message
+        self._message = None  # every kind below ends the message
         match kind:
             case "tool_call" | "tool_call_update":
                 return {**self.convert_tool_call(update), "sessionUpdate": "tool_call_update"}

@@ -5,8 +5,8 @@ for a value that version 1 cannot express; such an update becomes an `UnknownVar
 fields. Must not know sessions, connections or clocks.
 
 Three differences need more than new names. Version 2 may send a whole message again: version 1 gets
-the new content alone. In version 1 an update replaces the whole content of a tool call, which has
-the output of a command, too. So `ToolCalls` keeps the content, and adds the output when the command
+the new content alone. In version 1 an update replaces the whole content of a tool call, and a
+command's output is content. So `ToolCalls` keeps the content, and adds the output when the command
 has ended. An agent can send any number of small pieces, so the kept content is bounded,
 and so is the content that is sent again. A diff of version 1 has the old and the new text. A diff
 of version 2 has a git patch: each hunk becomes a diff, and a change without a patch a line of text.
@@ -140,9 +140,9 @@ def plan_entries(content: object) -> list[Json] | None:
 
 
 OUTPUT_LIMIT: Final = 1 << 16
-"""Bytes that are kept of one command's output: its end."""
+"""Bytes at the end of one command's output that are kept."""
 MAX_CONTENT_CHARACTERS: Final = 1 << 20
-"""Characters that are kept of one tool call's content: its end."""
+"""Characters at the end of one tool call's content that are kept."""
 MAX_CALLS_WITH_CONTENT: Final = 64
 """Tool calls whose content is kept: those that were updated last."""
 MAX_CALLS: Final = 10_000
@@ -215,8 +215,8 @@ class _CallContent:
         self.trim()
 
     def trim(self) -> None:
-        """Drop the oldest pieces above `MAX_CONTENT_CHARACTERS`. Call this after new pieces were
-        sent, if they were due."""
+        """Drop the oldest pieces above `MAX_CONTENT_CHARACTERS`. Due pieces must be sent before
+        this call."""
         while self.size > MAX_CONTENT_CHARACTERS:
             self.size -= _size(self.pieces.popleft())
             self.is_cut = True
@@ -234,7 +234,7 @@ class ToolCalls:
         """Updates that are still to be sent, of calls whose content is no longer kept."""
 
     def convert_update(self, update: Json) -> Json:
-        """Convert a ``tool_call_update``. A call's first becomes a ``tool_call``, with a title."""
+        """Convert a ``tool_call_update``. A call's first update becomes a ``tool_call``."""
         is_new = not self.knows(update["toolCallId"])
         converted = self.convert_fields(update)
         if not is_new:
@@ -286,7 +286,7 @@ class ToolCalls:
         return evicted
 
     def _touch(self, call_id: str) -> _CallContent:
-        """Return a tool call, which is now the one updated last. Forget the content of a call that
+        """Return a tool call, and make it the last updated one. Forget the content of a call that
         is no longer among the last `MAX_CALLS_WITH_CONTENT`."""
         call = self._calls[call_id] = self._calls.get(call_id) or _CallContent()
         dropped_id = next(islice(reversed(self._calls), MAX_CALLS_WITH_CONTENT, None), None)
@@ -465,8 +465,8 @@ def _tool_call(question: Json, calls: ToolCalls) -> Json:
 
 
 def _tool_call_of_command(question: Json, calls: ToolCalls, new_call: Json) -> Json:
-    """Return ``toolCall`` of a question about a command, which may name the call that runs it;
-    ``new_call`` is used for any other command."""
+    """Return ``toolCall`` of a question about a command: the known call that runs the command, or
+    ``new_call`` if the question names no known call."""
     subject = question["subject"]
     raw_input = {"command": subject["command"], "cwd": subject["cwd"]}
     call_id = subject.get("toolCallId")
@@ -486,7 +486,7 @@ def _content_with_description(question: Json, calls: ToolCalls, call_id: str) ->
 
 
 MAX_MESSAGES: Final = 64
-"""Messages of one session that are remembered, with their sent content: the last that changed."""
+"""Messages of one session whose sent text is remembered: the messages that changed last."""
 _CHUNK_OF: Final = {
     "user_message": "user_message_chunk",
     "agent_message": "agent_message_chunk",
@@ -496,7 +496,7 @@ _CHUNK_OF: Final = {
 
 
 class _SentText:
-    """The length and the hash of a message as sent to version 1: of its `_text_of_block` texts."""
+    """The length and the hash of a message's `_text_of_block` texts that version 1 has received."""
 
     __slots__ = ("_hash", "length", "v1_id")
 
@@ -602,14 +602,14 @@ def _models(updates: list[Json]) -> list[Update]:
 
 
 def _text_of_block(block: Json) -> str:
-    """Return the text of a block; a digest of a block that is no text."""
+    """Return the text of a block, or a digest if the block is no text."""
     if block.get("type") == "text":
         return str(block["text"])
     return "\0" + sha256(encode_json(block)).hexdigest()
 
 
 def _content_after(content: Sequence[Json], texts: Sequence[str], length: int) -> list[Json]:
-    """Return the content behind the first ``length`` characters of its ``texts``."""
+    """Return the content after the first ``length`` characters of its ``texts``."""
     rest: list[Json] = []
     for block, text in zip(content, texts, strict=True):
         size = len(text)
