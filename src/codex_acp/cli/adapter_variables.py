@@ -49,10 +49,11 @@ _PRIVATE: Final = re.compile(
 )
 """Keys whose values may not be on a command line, which other users of the machine can read."""
 _ALWAYS_PRIVATE: Final = re.compile(r"mcp_servers(?:\.[^.]+\.args)?")
-"""Keys of server arguments and of a table of servers, which may have a secret of any form."""
+"""Keys that are private in any case: the arguments of an MCP server may have a secret of any form,
+and the whole table of servers has such arguments."""
 _SERVER: Final = re.compile(r"mcp_servers\.[^.]+\.")
-"""Prefix of a server's settings, which go to the command line together, or with each thread. Codex
-does not start with a server without command or URL; a thread's table replaces all servers."""
+"""Matches the prefix of an MCP server's settings. All settings of a server go together: Codex does
+not start with a server without command or URL, and a thread's table replaces all servers."""
 _SEARCHED: Final = re.compile(r"(?:mcp_servers|model_providers)(?:\.|$)")
 """Settings whose texts are searched for secrets: Codex takes these also with each thread."""
 _BARE: Final = re.compile(r"[A-Za-z0-9_-]+")
@@ -63,7 +64,7 @@ class AdapterVariables(NamedTuple):
     """Settings from the variables."""
 
     arguments: tuple[str, ...]
-    """Arguments of ``codex app-server``, with those of this command line."""
+    """Arguments of ``codex app-server``, with the ``-c`` arguments of this command line."""
     defaults: SessionDefaults
     log_file: str | None
     notes: tuple[str, ...]
@@ -71,7 +72,7 @@ class AdapterVariables(NamedTuple):
 
 
 def read_variables(environment: Mapping[str, str], given: Sequence[str] = ()) -> AdapterVariables:
-    """Read the variables; ``given``: the ``-c`` arguments, which override. Raises MisuseError."""
+    """Read the variables, which the ``-c`` arguments in ``given`` override. Raises MisuseError."""
     config = _parse_object(CONFIG, environment.get(CONFIG))
     arguments, private, given = _split_private(dict(_leaves("", config)), given)
     provider = environment.get(PROVIDER)
@@ -101,8 +102,8 @@ def read_variables(environment: Mapping[str, str], given: Sequence[str] = ()) ->
 def _split_private(
     settings: Mapping[str, Any], given: Sequence[str]
 ) -> tuple[list[str], dict[str, JsonValue], Sequence[str]]:
-    """Return the settings for the command line as arguments; the private settings, which go with
-    each thread; and the ``given`` arguments that do not change a private setting."""
+    """Return the arguments for the command line, the private settings, which go with each thread,
+    and the ``given`` arguments that do not change a private setting."""
     private: dict[str, JsonValue] = {}
     secrets: list[str] = []
     for key, value in settings.items():
@@ -146,7 +147,7 @@ def _parse_object(variable: str, text: str | None) -> dict[str, Any]:
 
 
 def _leaves(path: str, value: dict[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Yield each setting with its dotted key; a table with keys that need quotes stays whole."""
+    """Yield each setting with its dotted key. A table with keys that need quotes stays whole."""
     for key, inner in value.items():
         parts = [key] if path else key.split(".")  # only a top key may be dotted
         if not all(map(_BARE.fullmatch, parts)):
@@ -171,11 +172,11 @@ def _private_texts(value: Any) -> Iterator[str]:
     """Yield the texts that look like secrets, or follow an option with a private name."""
     from codex_acp.transcript.secrets import scrub
 
-    before = ""
+    previous = ""
     for text in _texts(value):
-        if scrub(text, len(text)) != text or (before[:1] == "-" and _PRIVATE.search(before)):
+        if scrub(text, len(text)) != text or (previous[:1] == "-" and _PRIVATE.search(previous)):
             yield text
-        before = text
+        previous = text
 
 
 def _texts(value: Any) -> Iterator[str]:
@@ -231,25 +232,25 @@ def _read_login(text: str | None) -> dict[str, Any] | None:
 def _override(
     settings: dict[str, JsonValue], prefixes: tuple[str, ...], arguments: Sequence[str]
 ) -> tuple[dict[str, JsonValue], list[str]]:
-    """Apply ``-c`` arguments to a thread's settings; return these, and the arguments that stay on
-    the command line. ``prefixes``: of servers whose settings go with the thread."""
+    """Apply ``-c`` arguments to a thread's settings. Return the settings, and the arguments that
+    stay on the command line. ``prefixes``: of the servers whose settings go with the thread."""
     for_command_line: list[str] = []
     for option, text in zip(arguments[::2], arguments[1::2], strict=True):
         key, _, value = text.partition("=")
         key = key.strip()
-        # The argument may replace a table with some settings, or set a value in a table.
+        # The argument may replace a table that has some of the settings, or set a value in a table.
         settings = {name: old for name, old in settings.items() if not name.startswith(f"{key}.")}
         table = next((name for name in settings if key.startswith(f"{name}.")), None)
-        with_thread = any(
+        server_goes_with_thread = any(
             key.startswith(prefix) and any(name.startswith(prefix) for name in settings)
             for prefix in prefixes
         )
-        if key in settings and not with_thread:  # the setting moves to the command line
+        if key in settings and not server_goes_with_thread:  # the setting moves to the command line
             del settings[key]
         if table is not None:
             path = key.removeprefix(f"{table}.").split(".")
             settings[table] = with_value(object_at(settings, table), path, _parse_value(value))
-        elif with_thread:
+        elif server_goes_with_thread:
             settings[key] = _parse_value(value)
         else:
             for_command_line += [option, text]
@@ -257,7 +258,7 @@ def _override(
 
 
 def _parse_value(text: str) -> JsonValue:
-    """Read a value as Codex does: as TOML, or else as a text; a date becomes a text."""
+    """Read a value as Codex does: as TOML, or as a text if it is no TOML. A date becomes a text."""
     try:
         parsed = tomllib.loads(f"x = {text}")["x"]
         value: JsonValue = json.loads(json.dumps(parsed, default=str, allow_nan=False))

@@ -57,7 +57,7 @@ class Parser(argparse.ArgumentParser):
         from codex_acp.cli.terminal import error_text
 
         has_prompt = any(action.dest == "prompt" for action in self._actions)
-        # argparse's own words are "unrecognized arguments: WORDS".
+        # The words after "unrecognized arguments:" are no options, but more words of the prompt.
         if has_prompt and message.startswith("unrecognized") and " -" not in message:
             message += "; put a prompt of several words in quotes"
         self.exit(2, error_text(f"{PROGRAM}: error: {message}") + f"Try `{self.prog} --help`.\n")
@@ -95,7 +95,7 @@ def serve_parser() -> argparse.ArgumentParser:
     add_flag(parser, "--version", "print all versions, and exit")
     add_codex(parser)
     parser.add_argument(
-        "-c", "--config", metavar="KEY=VALUE", action="append", default=[], type=_setting,
+        "-c", "--config", metavar="KEY=VALUE", action="append", default=[], type=_parse_setting,
         help="a setting passed on to Codex, e.g. -c model=gpt-5.5; may be repeated",
     )  # fmt: skip
     add_trust(parser)
@@ -112,7 +112,7 @@ def serve_parser() -> argparse.ArgumentParser:
         "--log-file", metavar="FILE", help="append the log to FILE (default: standard error)"
     )
     parser.add_argument(
-        "--log-level", metavar="LEVEL", type=_level,
+        "--log-level", metavar="LEVEL", type=_parse_level,
         help=f"{', '.join(LEVELS)} (default: {LEVEL_VARIABLE}, else {DEFAULT_LEVEL})",
     )  # fmt: skip
     parser.add_argument(
@@ -217,25 +217,25 @@ def completions_parser() -> argparse.ArgumentParser:
 
 def add_codex(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--codex", metavar="PATH", type=_not_empty,
+        "--codex", metavar="PATH", type=_parse_path,
         help="the Codex binary (default: CODEX_PATH, the wheel openai-codex-cli-bin, PATH)",
     )  # fmt: skip
 
 
-def _not_empty(text: str) -> str:
+def _parse_path(text: str) -> str:
     if not text:
         raise argparse.ArgumentTypeError("the path is empty")
     return text
 
 
-def _setting(text: str) -> str:
+def _parse_setting(text: str) -> str:
     key, equals, _value = text.partition("=")
     if not equals or not key.strip():
         raise argparse.ArgumentTypeError(f"{text!r} is not of the form KEY=VALUE")
     return text
 
 
-def _level(text: str) -> str:
+def _parse_level(text: str) -> str:
     try:
         return chosen_level(text)
     except ValueError:
@@ -255,15 +255,15 @@ def positive(text: str, unit: str = "") -> int:
 
 
 def add_trust(parser: argparse.ArgumentParser) -> None:
-    """Add ``--trust DIR``; its value is the real path, because Codex compares real paths."""
+    """Add ``--trust DIR``, which is parsed to the real path, because Codex compares real paths."""
     parser.add_argument(
-        "--trust", metavar="DIR", action="append", default=[], type=_directory,
+        "--trust", metavar="DIR", action="append", default=[], type=_parse_directory,
         help="a repository that you trust: Codex uses its configuration, hooks and MCP servers "
         "while this command runs; nothing is written; may be repeated",
     )  # fmt: skip
 
 
-def _directory(text: str) -> str:
+def _parse_directory(text: str) -> str:
     if not os.path.isdir(text):  # noqa: PTH112
         raise argparse.ArgumentTypeError(f"{text!r} is no directory")
     return os.path.realpath(text)
@@ -274,7 +274,7 @@ _NEEDS_LISTEN: Final = (
     "codex_per_connection", "max_connections", "max_sessions", "max_owner_connections",
     "max_owner_sessions", "owners", "keep",
 )  # fmt: skip
-_UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+_UNIT_SECONDS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 MAX_KEEP: Final = 30 * 86400
 """Longest value of ``--keep``, in seconds."""
 
@@ -315,7 +315,7 @@ def add_listen_arguments(parser: argparse.ArgumentParser) -> None:
         help="keep the owner of each session in FILE, if the tokens have several names",
     )
     group.add_argument(
-        "--keep", metavar="TIME", type=_seconds,
+        "--keep", metavar="TIME", type=_parse_seconds,
         help="keep a session and its questions for TIME after its connection broke: e.g. 8h, 30m, "
         "90s (default: end the session, and answer its questions with no)",
     )  # fmt: skip
@@ -330,7 +330,7 @@ def add_listen_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def network_options(parsed: argparse.Namespace) -> NetworkOptions | None:
-    """Return the parsed options; None without ``--listen``. Raises MisuseError."""
+    """Return the options for network clients; None without ``--listen``. Raises MisuseError."""
     if parsed.listen is None:
         for name in _NEEDS_LISTEN:
             if getattr(parsed, name):
@@ -350,7 +350,7 @@ def network_options(parsed: argparse.Namespace) -> NetworkOptions | None:
     )
     options = NetworkOptions(
         Address.parse(parsed.listen),
-        _tokens(parsed.token_file, no_token=parsed.no_token),
+        _read_tokens(parsed.token_file, no_token=parsed.no_token),
         limits,
         origins=tuple(parsed.allow_origin), hosts=tuple(parsed.allow_host),
         certificate=parsed.tls_cert, key=parsed.tls_key, owners=parsed.owners,
@@ -360,7 +360,7 @@ def network_options(parsed: argparse.Namespace) -> NetworkOptions | None:
     return options
 
 
-def _tokens(file: str | None, *, no_token: bool) -> Tokens:
+def _read_tokens(file: str | None, *, no_token: bool) -> Tokens:
     from codex_acp.adapter.network import access_control
     from codex_acp.cli.process import TOKEN_VARIABLE, take_token
 
@@ -379,10 +379,10 @@ def _tokens(file: str | None, *, no_token: bool) -> Tokens:
     )
 
 
-def _seconds(text: str) -> float:
-    number, unit = (text[:-1], text[-1]) if text[-1:] in _UNITS else (text, "s")
+def _parse_seconds(text: str) -> float:
+    number, unit = (text[:-1], text[-1]) if text[-1:] in _UNIT_SECONDS else (text, "s")
     try:
-        seconds = float(number) * _UNITS[unit]
+        seconds = float(number) * _UNIT_SECONDS[unit]
     except ValueError:
         seconds = 0.0
     if not 0 < seconds <= MAX_KEEP:

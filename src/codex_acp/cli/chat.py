@@ -1,6 +1,6 @@
 """Hold a conversation with any ACP agent in the terminal: ``codex-acp-sdk chat``.
 
-Owns the loop over prompts, chat's own slash commands, and reading what the person types.
+Owns the loop over prompts, chat's own slash commands, and the line editor for the person.
 `codex_acp.cli.host` runs the agent.
 """
 
@@ -86,7 +86,7 @@ def chat(parsed: Namespace) -> int:
     start_logging(level, screen.write_log)
 
     async def main() -> int:
-        # `in_terminal` hides the line that the person is typing.
+        # During a question, `in_terminal` hides the input line of the chat.
         questions = Questions(screen, LineReader(), spec.name, in_terminal)
         host = Host(options, spec, screen, None if options.list else questions)
         return await host.main(_Chat(options, spec, screen, host).converse)
@@ -122,7 +122,7 @@ class _Chat:
         session_id = self._options.resume
         self._input = ChatInput(self._screen)
         if self._options.last or session_id == CHOOSE:
-            session_id = await self._choose()
+            session_id = await self._choose_session()
         session = await self._open(session_id)
         text = self._options.prompt
         try:
@@ -208,7 +208,7 @@ class _Chat:
             sessions = await self._host.runtime.sessions(self._spec, cwd=self._options.cwd or ".")
         return sorted(sessions, key=lambda info: info.updated_at or "", reverse=True)
 
-    async def _choose(self) -> str | None:
+    async def _choose_session(self) -> str | None:
         """Return the id of the latest or the chosen session; None if there is no session."""
         sessions = (await self._list_sessions())[:LISTED]
         if not sessions:
@@ -270,7 +270,7 @@ ALWAYS_OURS: Final = ("help", "exit", "quit")
 """Commands that stay chat's own even if the agent has commands with these names."""
 ON_OFF: Final = {"on": True, "true": True, "yes": True, "off": False, "false": False, "no": False}
 _NAME: Final = re.compile(r"[\w:-]+")
-"""A word that can be a command's name: a path has further slashes."""
+"""Matches the name of a command, but no path, which has further slashes."""
 
 
 class Leave(Exception):
@@ -359,7 +359,7 @@ def _value_named(setting: Setting, word: str) -> str:
     raise MisuseError(f"there is no {word!r} to choose{hint}")
 
 
-# Reading what the person types: with line editing, history and completion.
+# The line editor, with history and completion.
 
 PROMPT: Final = "> "
 MENU_ROWS: Final = 8
@@ -371,7 +371,7 @@ HISTORY_LIMIT: Final = 1024 * 1024
 
 
 class ChatInput:
-    """Reads the person's lines; meanwhile the screen holds its output back."""
+    """Reads the person's lines, while the screen holds its output back."""
 
     def __init__(self, screen: TextOutput) -> None:
         self._screen = screen
@@ -381,19 +381,19 @@ class ChatInput:
         def _new_line(event: KeyPressEvent) -> None:
             event.current_buffer.insert_text("\n")
 
-        self._session: PromptSession[str] = PromptSession(
+        self._line_editor: PromptSession[str] = PromptSession(
             history=self._open_history(),
             key_bindings=bindings,
-            output=_output(),
+            output=_make_output(),
             complete_while_typing=True,
             enable_suspend=True,
         )
-        self._session.app.before_render += self._fit_rows
+        self._line_editor.app.before_render += self._fit_rows
 
     def _fit_rows(self, app: Application[str]) -> None:
         """Reserve no more rows for the menu than the window has, else prompt_toolkit fails."""
         rows = app.output.get_size().rows
-        self._session.reserve_space_for_menu = min(MENU_ROWS, rows)
+        self._line_editor.reserve_space_for_menu = min(MENU_ROWS, rows)
 
     async def read_line(self, session: Session) -> str:
         """Read a line as soon as no question is open. Raises Leave after Ctrl-D or two Ctrl-C."""
@@ -402,22 +402,23 @@ class ChatInput:
         with self._screen.holding_back():
             while True:
                 try:
-                    return await self._session.prompt_async(PROMPT, completer=_Completer(session))
+                    completer = _Completer(session)
+                    return await self._line_editor.prompt_async(PROMPT, completer=completer)
                 except EOFError:
                     raise Leave from None
                 except KeyboardInterrupt:
-                    if warned and not self._session.default_buffer.text:
+                    if warned and not self._line_editor.default_buffer.text:
                         raise Leave from None
                     warned = True
                     self._screen.write_now("[Ctrl-C again leaves]\n")
 
     async def read_number(self, question: str, most: int) -> int:
         """Ask for a number from 1 to ``most``; Enter is 1. Raises Leave."""
-        asking: PromptSession[str] = PromptSession(output=_output(), enable_suspend=True)
+        editor: PromptSession[str] = PromptSession(output=_make_output(), enable_suspend=True)
         with self._screen.holding_back():
             while True:
                 try:
-                    text = (await asking.prompt_async(question)).strip()
+                    text = (await editor.prompt_async(question)).strip()
                 except (EOFError, KeyboardInterrupt):
                     raise Leave from None
                 if not text:
@@ -464,16 +465,16 @@ class _Completer(Completer):
                     yield Completion(value, -len(rest), display=visible(value))
             return
         theirs = {command.name: command.description for command in self._session.commands}
-        # As `ChatCommands` chooses between commands of one name.
-        known = OURS | theirs | {name: OURS[name] for name in ALWAYS_OURS}
-        for word, description in known.items():
+        # If two commands have one name, `ChatCommands` makes the same choice.
+        commands = OURS | theirs | {word: OURS[word] for word in ALWAYS_OURS}
+        for word, description in commands.items():
             if word.startswith(name) and word.isprintable() and " " not in word:
                 about = shortened(visible(description), DESCRIPTION_LIMIT)
                 shown = f"/{visible(word)}"
                 yield Completion(word, -len(name), display=shown, display_meta=about)
 
 
-def _output() -> Output:
+def _make_output() -> Output:
     """Return an output that never asks the terminal for the cursor's position (CPR)."""
     output = create_output(sys.stderr)
     if isinstance(output, Vt100_Output):

@@ -131,7 +131,7 @@ def run_parser() -> argparse.ArgumentParser:
 
 
 def prompt_text(argument: str) -> str:
-    """Decode an argument as UTF-8, whatever the encoding of the locale is."""
+    """Decode an argument as UTF-8 in any locale."""
     try:
         return os.fsencode(argument).decode()
     except UnicodeDecodeError:
@@ -167,13 +167,13 @@ def add_agent_arguments(parser: argparse.ArgumentParser) -> None:
 def add_allow(parser: argparse.ArgumentParser) -> None:
     """Add ``--allow KINDS``, which may be repeated."""
     parser.add_argument(
-        "--allow", metavar="KINDS", action="extend", default=[], type=_kinds,
+        "--allow", metavar="KINDS", action="extend", default=[], type=_parse_kinds,
         help="permit tool calls of these kinds once each, without asking; e.g. read,search; "
         f"kinds: {', '.join(KINDS)}, or all",
     )  # fmt: skip
 
 
-def _kinds(text: str) -> tuple[str, ...]:
+def _parse_kinds(text: str) -> tuple[str, ...]:
     kinds = tuple(word.strip() for word in text.split(","))
     if kinds == ("all",):
         return KINDS
@@ -185,7 +185,7 @@ def _kinds(text: str) -> tuple[str, ...]:
 
 
 def remote_token(file: str | None) -> str | None:
-    """Return the token in ``file``, or without a file that in the environment variable. Always
+    """Return the token from ``file``, or from the environment variable if ``file`` is None. Always
     remove the variable, and mask the token in logs and output. Raises MisuseError."""
     from codex_acp.cli.process import take_token
     from codex_acp.transcript.secrets import remember_secrets
@@ -317,7 +317,7 @@ def _add_engine(run: argparse.ArgumentParser) -> None:
         "--address", metavar="ADDR", help="address of a Ray cluster: auto or ray://HOST:PORT"
     )
     run.add_argument(
-        "--num-cpus", metavar="X", type=_amount, default=1.0,
+        "--num-cpus", metavar="X", type=_parse_amount, default=1.0,
         help="CPUs that Ray reserves for each worker",
     )  # fmt: skip
     run.add_argument(
@@ -326,7 +326,7 @@ def _add_engine(run: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     run.add_argument(
         "--resource", dest="resources", metavar="NAME=X", action="append", default=[],
-        type=_resource,
+        type=_parse_resource,
         help="a resource of the cluster that a Ray worker needs; may be repeated",
     )  # fmt: skip
 
@@ -337,10 +337,11 @@ def _add_limits(run: argparse.ArgumentParser) -> None:
         "--max-tokens", metavar="N", type=positive, help="stop the fleet when all tasks used N"
     )
     run.add_argument(
-        "--time-limit", metavar="S", type=_seconds, help="stop the fleet after this many seconds"
-    )
+        "--time-limit", metavar="S", type=_parse_seconds,
+        help="stop the fleet after this many seconds",
+    )  # fmt: skip
     run.add_argument(
-        "--task-time-limit", metavar="S", type=_seconds,
+        "--task-time-limit", metavar="S", type=_parse_seconds,
         help="end a task without a time_limit after this many seconds (default: 3600)",
     )  # fmt: skip
     run.add_argument(
@@ -350,7 +351,7 @@ def _add_limits(run: argparse.ArgumentParser) -> None:
     )  # fmt: skip
 
 
-def _amount(text: str) -> float:
+def _parse_amount(text: str) -> float:
     try:
         number = float(text)
     except ValueError:
@@ -360,18 +361,18 @@ def _amount(text: str) -> float:
     return number
 
 
-def _seconds(text: str) -> float:
-    number = _amount(text)
+def _parse_seconds(text: str) -> float:
+    number = _parse_amount(text)
     if not number:
         raise argparse.ArgumentTypeError("must be more than 0 seconds")
     return number
 
 
-def _resource(text: str) -> tuple[str, float]:
+def _parse_resource(text: str) -> tuple[str, float]:
     name, equals, amount = text.partition("=")
     if not equals or not name:
         raise argparse.ArgumentTypeError(f"{text!r} is not of the form NAME=X")
-    return name, _amount(amount)
+    return name, _parse_amount(amount)
 
 
 DOCTOR_DESCRIPTION: Final = (

@@ -48,11 +48,12 @@ class Command(NamedTuple):
     """Arguments that may follow the command, for the program's usage."""
     parser: Callable[[], argparse.ArgumentParser]
     run: Callable[[argparse.Namespace], int]
-    """Not called for ``serve`` and ``login``: `run` passes the arguments on unparsed."""
+    """Gets the parsed arguments; returns the exit code. Not called for ``serve`` and ``login``,
+    whose arguments the function `run` handles."""
 
 
 def run(argv: Sequence[str]) -> int:
-    """Parse ``argv`` and run the command; return the exit code. Raises SystemExit as argparse."""
+    """Parse ``argv`` and run the command; return the exit code. argparse may raise SystemExit."""
     first = argv[0] if argv else "serve"
     if first == "login":  # Codex itself parses the further arguments
         return _login(None, argv[1:])
@@ -60,11 +61,11 @@ def run(argv: Sequence[str]) -> int:
         command = COMMANDS[first]
         return command.run(command.parser().parse_args(argv[1:]))
     if first not in COMMANDS and not first.startswith("-"):
-        program_parser().error(_no_command(first))
+        program_parser().error(_no_command_text(first))
     return _serve(argv)
 
 
-def _no_command(word: str) -> str:
+def _no_command_text(word: str) -> str:
     from difflib import get_close_matches
 
     near = get_close_matches(word.lower(), COMMANDS, n=1)
@@ -78,13 +79,13 @@ def _serve(argv: Sequence[str]) -> int:
     # A client logs in with the agent's command and ``login``: ``[options] [serve] login``.
     if options.command == "login" or (options.command == "serve" and unknown[:1] == ["login"]):
         more = unknown if options.command == "login" else unknown[1:]
-        return _login(options.codex, [*_settings(options.config), *more])
+        return _login(options.codex, [*_config_arguments(options.config), *more])
     # Checked before the command: with ``--unknown x``, argparse takes ``x`` for the command.
     if unknown:
         parser.error(f"unrecognized arguments: {' '.join(unknown)}")
     word = options.command
     if word not in COMMANDS:
-        parser.error(_no_command(word))
+        parser.error(_no_command_text(word))
     if options.version or word == "version":
         return COMMANDS["version"].run(options)
     if word != "serve":
@@ -99,7 +100,7 @@ def _serve(argv: Sequence[str]) -> int:
     from codex_acp.codex.connection.launch import LaunchOptions
     from codex_acp.codex.threads.trust import trust_arguments
 
-    settings = [*_settings(options.config), *trust_arguments(options.trust)]
+    settings = [*_config_arguments(options.config), *trust_arguments(options.trust)]
     try:
         network = network_options(options)
     except MisuseError as error:
@@ -112,8 +113,7 @@ def _serve(argv: Sequence[str]) -> int:
     )  # fmt: skip
 
 
-def _settings(config: Sequence[str]) -> list[str]:
-    """Return the arguments of Codex for settings of the form KEY=VALUE."""
+def _config_arguments(config: Sequence[str]) -> list[str]:
     return [word for setting in config for word in ("-c", setting)]
 
 
@@ -147,12 +147,13 @@ def _run_completions(parsed: argparse.Namespace) -> int:
 
     parser = program_parser()
     _describe_values(parser)
+    # Without the hidden argument for the command, whose place the subparsers take.
     parser._actions[:] = [each for each in parser._actions if each.help != argparse.SUPPRESS]
     subparsers = parser.add_subparsers()
     for word, command in COMMANDS.items():
-        of_command = command.parser()
-        _describe_values(of_command)
-        subparsers.add_parser(word, help=command.summary, parents=[of_command], add_help=False)
+        command_parser = command.parser()
+        _describe_values(command_parser)
+        subparsers.add_parser(word, help=command.summary, parents=[command_parser], add_help=False)
     sys.stdout.write(shtab.complete(parser, shell=parsed.shell))
     return 0
 

@@ -72,7 +72,7 @@ NEXT: Final = """
 Next: `codex-acp-sdk login`, then `codex-acp-sdk chat`; for an editor's settings
 `codex-acp-sdk doctor --editor zed`."""
 HIDDEN: Final = ("CODEX_", "OPENAI_")
-"""Prefixes of variables that the demo's Codex does not get: such a variable may have a login."""
+"""Prefixes of variables that the demo's Codex does not get, because they may contain a login."""
 KEPT: Final = ("CODEX_ACP_", "CODEX_PATH")
 """Prefixes of variables that Codex gets although they have a prefix in `HIDDEN`."""
 
@@ -94,7 +94,7 @@ def demo(options: Namespace) -> int:
         return print_error("demo", f"{NO_LOOPBACK}; {HOW_TO_ENABLE_LOOPBACK}", FAILED)
     out = open_output(sys.stdout)
     print(f"{INTRODUCTION}\nCodex {version} at\n{path_and_source}\n", file=out, flush=True)
-    if not options.yes and not _agreed():
+    if not options.yes and not _ask_to_start():
         print("Nothing was started.", file=out)
         return FAILED
     with _model_and_home(watched=out.isatty()) as (home, server):
@@ -144,7 +144,7 @@ def _model_and_home(*, watched: bool) -> Iterator[tuple[CodexHome, ScriptedMcpSe
             yield home, server
 
 
-def _agreed() -> bool:
+def _ask_to_start() -> bool:
     try:
         return input("Start it? [Y/n] ").strip().lower() in ("", "y", "yes")
     except EOFError:
@@ -199,47 +199,47 @@ TOOLS: Final = (
 """Tools of the MCP server; each asks the person something."""
 
 
-def _say(text: str) -> Text:
+def _streamed(text: str) -> Text:
     """Return a text that the model streams word by word."""
     return Text(*re.findall(r"\S+\s*|\n+", text))
 
 
 _LOOK: Final = (
     Reasoning("The person is new here; ", "I show each thing once."),
-    _say("First I look around; inside the sandbox nobody needs to be asked.\n"),
+    _streamed("First I look around; inside the sandbox nobody needs to be asked.\n"),
     exec_command("ls -1"),
 )
 _RUN: Final = (
-    _say("Writing leaves the sandbox, so you are asked. What you allow is what runs.\n"),
+    _streamed("Writing leaves the sandbox, so you are asked. What you allow is what runs.\n"),
     exec_command(ALLOWED, justification="to note the time"),
 )
 _INSTALL: Final = (
-    _say("What you refuse does not run, and I go on.\n"),
+    _streamed("What you refuse does not run, and I go on.\n"),
     exec_command(REFUSED, justification="to install a tool that would help"),
 )
 _EDIT: Final = (
-    _say("Changes of files are shown as a diff before they are made.\n"),
+    _streamed("Changes of files are shown as a diff before they are made.\n"),
     add_file(ADDED_FILE, ADDED_TEXT),
 )
 _FORM: Final = (
-    _say("An MCP server asks something: a form is no permission, and allows nothing.\n"),
+    _streamed("An MCP server asks something: a form is no permission, and allows nothing.\n"),
     mcp_call(SERVER, "preferences"),
 )
 _PAGE: Final = (
-    _say("It would like you to open a page; nothing is opened unless you agree.\n"),
+    _streamed("It would like you to open a page; nothing is opened unless you agree.\n"),
     mcp_call(SERVER, "page"),
 )
 _TRICK: Final = (
-    _say("And this is no page: it is declined for you, and you are told why.\n"),
+    _streamed("And this is no page: it is declined for you, and you are told why.\n"),
     mcp_call(SERVER, "trick"),
 )
 _PLAN: Final = (
-    _say("I make a plan.\n"),
+    _streamed("I make a plan.\n"),
     update_plan(("Look around", "completed"), ("Make it", "in_progress"), ("Test it", "pending")),
 )
-_END: Final = (_say("That was all. Every word of mine came from a script on this machine."),)
+_END: Final = (_streamed("That was all. Every word of mine came from a script on this machine."),)
 _HELP: Final = (
-    _say(
+    _streamed(
         "I am a script in place of a model, so I need no account; all else is real. Say:\n\n"
         "- **tour**: everything, one after the other\n"
         "- **run**: a command that needs your permission\n"
@@ -310,7 +310,7 @@ ANSWERS: Final = (
     "answer it", "1", "Ann", "y", "send it",
     "open it",
 )  # fmt: skip
-"""Texts to type, in order. For the beginning of a choice, the choice's key is typed."""
+"""Texts to type, in order. If a choice's words begin with the text, the choice's key is typed."""
 PACE: Final = 0.7
 """Seconds before an answer, for a person who reads along."""
 KEY: Final = re.compile(r"([a-z]{2}\d+)\) (?:\x1b\[\d+m)?(.*)")
@@ -342,8 +342,9 @@ class Tour:
             from codex_acp.runtime import AgentSpec
 
             command, env = spec.command, spec.environment
+            show = screen.show_wire_line
             spec = AgentSpec(
-                name="codex", link=lambda: ShownLink(spawn(command, env, name="codex"), screen.wire)
+                name="codex", link=lambda: ShownLink(spawn(command, env, name="codex"), show)
             )
         questions = Questions(screen, reader, "codex")
         # The host starts the agent, and makes exit codes of signals and errors.
@@ -366,7 +367,7 @@ class Tour:
         return 0 if all_right else FAILED
 
     def _checks(self, result: PromptResult) -> Iterator[tuple[bool, str]]:
-        """Yield whether each expected result is there, and its description."""
+        """Yield pairs: whether an expected result is there, and the result's description."""
         statuses = {call.title: call.status for call in result.tool_calls}
         results = [str(answer.get("result")) for answer in self.server.answers()]
         # In the order of the script's calls; empty if missing.
@@ -391,7 +392,7 @@ class _Screen(TextOutput):
 
     def __init__(self, out: TextIO, *, wire: bool) -> None:
         super().__init__(out, out)
-        self._wire = wire
+        self._shows_wire = wire
         self.watched = out.isatty()
         """Whether the output is a terminal, where a person reads along."""
         self.question = ""
@@ -402,13 +403,13 @@ class _Screen(TextOutput):
         super().write_now(text)
 
     def write_update(self, update: Update, calls: Mapping[str, ToolCall]) -> None:
-        """Show an update; with ``wire`` no text of the agent, which is in the shown lines."""
-        if not (self._wire and isinstance(update, AgentMessageChunkSessionUpdate)):
+        """Show an update, unless it is a text of the agent that the lines of the wire show."""
+        if not (self._shows_wire and isinstance(update, AgentMessageChunkSessionUpdate)):
             super().write_update(update, calls)
 
-    def wire(self, arrow: str, line: bytes) -> None:
+    def show_wire_line(self, arrow: str, line: bytes) -> None:
         text = visible(line.decode(errors="backslashreplace"))
-        with suppress(BrokenPipeError):  # the next write to the screen reports it
+        with suppress(BrokenPipeError):  # the next write to the screen reports the broken pipe
             self.say(self._styled(f"{arrow} {text}", "dim"))
 
     def verdict(self, ok: bool, good: str, bad: str) -> str:
@@ -444,8 +445,8 @@ class _Typist(LineReader):
 
 
 class ShownLink:
-    """Stands between a link and its receiver, and calls ``show`` with each line and its direction:
-    ``-->`` to the agent, ``<--`` from the agent."""
+    """Stands between a link and the link's receiver, and calls ``show(arrow, line)`` for each line:
+    the arrow is ``-->`` for a line to the agent, ``<--`` for a line from the agent."""
 
     def __init__(self, link: Link, show: Callable[[str, bytes], None]) -> None:
         self._link = link

@@ -73,7 +73,7 @@ def doctor(options: Namespace) -> int:
             for finding in _findings(options):
                 findings.append(finding)
                 if not options.json:
-                    _print(finding)
+                    _print_finding(finding)
         except KeyboardInterrupt:
             return SIGNALLED + ended.number
     problems = sum(finding.level == "problem" for finding in findings)
@@ -81,14 +81,14 @@ def doctor(options: Namespace) -> int:
         print(json.dumps(as_json(findings, editor), indent=2))
     else:
         warnings = sum(finding.level == "warning" for finding in findings)
-        print(f"\n{_count(problems, 'problem')}, {_count(warnings, 'warning')}")
+        print(f"\n{_counted(problems, 'problem')}, {_counted(warnings, 'warning')}")
         if editor is not None:
             print(f"\n{editor['title']}, in {editor['place']}:\n\n{editor['settings']}")
     return FAILED if problems else 0
 
 
 class _Checks:
-    """Runs checks within the time for all of them; keeps results that later checks need."""
+    """Runs checks until the deadline of all checks; keeps results that later checks need."""
 
     def __init__(self, deadline: Deadline) -> None:
         self.deadline = deadline
@@ -191,7 +191,7 @@ def _run_login_check(
     codex: str, home: Home, copy: HomeCopy, deadline: Deadline, store: object
 ) -> list[Finding]:
     """Have Codex check a copy of the login, without a network: Codex must not renew the copy.
-    ``store``: the place of the login in the configuration."""
+    ``store``: the configured place of the login."""
     if home.broken:
         text = "it was not looked at: Codex's home cannot be used"
         return [warning("login", text, "mend what is above first")]
@@ -239,7 +239,7 @@ def _command(program: str) -> list[str]:
     return [found] if found else [sys.executable, "-P", "-m", "codex_acp"]
 
 
-def _print(finding: Finding) -> None:
+def _print_finding(finding: Finding) -> None:
     style = STYLES[finding.level] if wants_colours(sys.stdout) else None
     mark = f"{MARKS[finding.level]:{_WIDTH}}"
     text = f"{mark}  {finding.check}: {safe_line(finding.text)}"
@@ -252,5 +252,5 @@ def _print(finding: Finding) -> None:
     print("\n".join(lines), flush=True)
 
 
-def _count(number: int, what: str) -> str:
+def _counted(number: int, what: str) -> str:
     return f"{number or 'no'} {what}{'' if number == 1 else 's'}"

@@ -146,7 +146,8 @@ class TooSlow(Exception):
 
 
 def within(seconds: float, check: Callable[[], _T]) -> _T:
-    """Return the result of ``check``, run in a thread. Raises TooSlow; then the thread runs on."""
+    """Run ``check`` in a thread, and return its result or raise its error. Raises TooSlow after
+    ``seconds``; then the thread runs on."""
     result: Future[_T] = Future()
 
     def run() -> None:
@@ -196,7 +197,8 @@ _PART: Final = rb"""(?:[\w-]++|"(?:[^"\\\n]|\\.)*+"?|'[^'\n]*+'?)[ \t]*+"""
 _KEYS: Final = re.compile(
     rb"(?P<long>(?:%b\.[ \t]*+){%d})|(?:%b\.?+[ \t]*+)++" % (_PART, MAX_KEY_PARTS, _PART)
 )
-"""Matches dotted keys, and all other words and quoted values, which are not searched again."""
+"""Matches dotted keys (as the group ``long`` if there are too many parts), and all other words and
+quoted values, so that their parts are not searched again."""
 _ACCESS_OF_OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
 _WRITE_OF_OTHERS: Final = stat.S_IWGRP | stat.S_IWOTH
 """Permission bits of the group and of everybody: all users but the owner."""
@@ -258,7 +260,7 @@ def check_codex(codex: str | None, deadline: Deadline) -> tuple[Finding, str | N
     except CodexTooOld as error:
         return problem("codex", f"{where}: {error}", "update it, for example with pip or npm"), None
     text = f"Codex {version} at {where}; this package reads {OLDEST_VERSION} to {CODEX_VERSION}"
-    if _numbers(version) > _numbers(CODEX_VERSION):
+    if _version_numbers(version) > _version_numbers(CODEX_VERSION):
         text += ", and of a newer one all but what is new"
     return Finding("codex", "ok", text), binary.path
 
@@ -370,7 +372,7 @@ def _owner(uid: int) -> str:
         return f"user {uid}"
 
 
-def _numbers(version: str) -> tuple[int, ...]:
+def _version_numbers(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in version.partition("-")[0].split(".") if part.isdigit())
 
 
@@ -398,7 +400,7 @@ class HomeCopy(HomeDirectories):
         """Copy the files of configuration; leave out a file that cannot be read."""
         if self._source is None:
             return
-        for path in islice(_files(self._source), MAX_FILES):
+        for path in islice(_copied_files(self._source), MAX_FILES):
             target = self.codex_home / path.relative_to(self._source)
             with suppress(OSError, ValueError):
                 target.parent.mkdir(exist_ok=True)
@@ -424,8 +426,7 @@ class HomeCopy(HomeDirectories):
         return text.replace(str(self.codex_home), str(self._source or self.codex_home))
 
 
-def _files(source: Path) -> Iterator[Path]:
-    """Yield the files of a home that are copied."""
+def _copied_files(source: Path) -> Iterator[Path]:
     for folder in (source, *(source / name for name in FOLDERS)):
         with suppress(OSError):
             for path in sorted(folder.iterdir()):
@@ -493,7 +494,7 @@ class Answers(NotificationSink):
 
 
 async def collect_answers(path: str, copy: HomeCopy, deadline: Deadline) -> Answers:
-    """Start the Codex at ``path``, send all requests, and end Codex. Raises no error of Codex."""
+    """Start the Codex at ``path``, send all requests, end Codex. The answers have all errors."""
     answers = Answers()
     settings = {  # the values are TOML
         "sqlite_home": f'"{copy.codex_home}"',
@@ -607,7 +608,7 @@ _NAMED_VALUE: Final = re.compile(
 _MIN_VALUE: Final = 4
 """Characters of the shortest value that is left out of messages."""
 LEFT_OUT: Final = "\u2026"
-"""Replaces such a value in a message."""
+"""Text in a message in place of a value of the configuration."""
 _NOISE: Final = re.compile(
     r" \[[\w:]*::[^\n]*\] error|^MCP client for `[^`]*` (failed to start: )?(MCP startup failed: )?"
     r"|, when send initialize request[^\n]*"
@@ -616,7 +617,7 @@ _NOISE: Final = re.compile(
 _MAX_ERROR: Final = 220
 """Characters of an MCP server's error that the report shows."""
 _MAX_SEARCHED: Final = 4_000
-"""Characters of such an error in which `_NOISE` is found, in time that grows with their square."""
+"""Characters of the error in which `_NOISE` is searched, in time that grows with their square."""
 _FAILED: Final = ("failed", "cancelled")
 """States of an MCP server that did not start."""
 SANDBOXES: Final[dict[str, list[str]]] = {"read-only": [], "workspace-write": ["inside"]}
@@ -771,7 +772,7 @@ def _check_mcp_servers(answers: Answers) -> Iterator[Finding]:
 
 
 def login_findings(status: int, output: str, store: object) -> list[Finding]:
-    """Return the findings of ``codex login status``; ``store``: the configured place."""
+    """Return the findings of ``codex login status``; ``store``: the login's configured place."""
     log_in = "log in: codex-acp-sdk login"
     if "Logged in using" in output:
         way = "an API key" if "API key" in output else "ChatGPT"

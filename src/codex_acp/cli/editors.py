@@ -37,7 +37,7 @@ def _lua_list(words: Sequence[str]) -> str:
     return "{ " + ", ".join(json.dumps(word, ensure_ascii=False) for word in words) + " }"
 
 
-def _avante(command: Sequence[str]) -> str:
+def _avante_settings(command: Sequence[str]) -> str:
     arguments = _lua_list(command[1:]) if command[1:] else "{}"
     return f"""\
 require("avante").setup({{
@@ -48,7 +48,7 @@ require("avante").setup({{
 }})"""
 
 
-def _codecompanion(command: Sequence[str]) -> str:
+def _codecompanion_settings(command: Sequence[str]) -> str:
     return f"""\
 require("codecompanion").setup({{
   adapters = {{
@@ -64,7 +64,7 @@ require("codecompanion").setup({{
 }})"""
 
 
-def _emacs(command: Sequence[str]) -> str:
+def _emacs_settings(command: Sequence[str]) -> str:
     words = " ".join(json.dumps(word, ensure_ascii=False) for word in command)
     return f"(setq agent-shell-openai-codex-acp-command '({words}))"
 
@@ -72,9 +72,9 @@ def _emacs(command: Sequence[str]) -> str:
 EDITORS: Final[Mapping[str, Editor]] = {
     "zed": Editor("Zed", "settings.json", lambda command: _json_settings(command, type="custom")),
     "jetbrains": Editor("JetBrains IDEs", "~/.jetbrains/acp.json", _json_settings),
-    "avante": Editor("Neovim with avante.nvim", "init.lua", _avante),
-    "codecompanion": Editor("Neovim with CodeCompanion", "init.lua", _codecompanion),
-    "emacs": Editor("Emacs with agent-shell", "init.el", _emacs),
+    "avante": Editor("Neovim with avante.nvim", "init.lua", _avante_settings),
+    "codecompanion": Editor("Neovim with CodeCompanion", "init.lua", _codecompanion_settings),
+    "emacs": Editor("Emacs with agent-shell", "init.el", _emacs_settings),
     "toad": Editor(
         "Toad", "a terminal", lambda command: f"toad acp {shlex.quote(shlex.join(command))}"
     ),

@@ -112,12 +112,12 @@ class _Run:
         async with fleet_run as outcomes:
             try:
                 for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-                    loop.add_signal_handler(number, self._signalled, number, fleet_run)
+                    loop.add_signal_handler(number, self._on_signal, number, fleet_run)
                 with self._screen.showing(progress.table) if self._has_table else nullcontext():
                     async for outcome in outcomes:
                         progress.count_ended(outcome)
-                        if not outcome.earlier:  # an earlier run has printed it
-                            self._print(outcome)
+                        if not outcome.earlier:  # an earlier run has printed its own outcomes
+                            self._print_outcome(outcome)
             finally:
                 if self._has_table:
                     self._screen.say(progress.summary())
@@ -163,10 +163,10 @@ class _Run:
 
     def _make_fleet(self) -> Fleet:
         options = self._options
-        more: dict[str, Any] = {}
+        settings: dict[str, Any] = {}
         policy: Any = deny_all
         if self._questions is not None:
-            more = {
+            settings = {
                 "on_form": lambda task_id, form: self._questions_of(task_id).form(form),
                 "on_url": lambda task_id, request: self._questions_of(task_id).url(request),
             }
@@ -175,16 +175,15 @@ class _Run:
         if options.allow:
             policy = allow_kinds(*options.allow, otherwise=policy)
         if options.task_time_limit is not None:
-            more["task_time_limit"] = options.task_time_limit
+            settings["task_time_limit"] = options.task_time_limit
         return Fleet(
             self._engine, out=options.out, resume=options.resume, retry_failed=options.retry_failed,
             concurrency=options.concurrency, permissions=policy, max_tokens=options.max_tokens,
             time_limit=options.time_limit, retries=Retries(options.attempts),
-            on_event=None if options.json else self._progress.apply, **more,
+            on_event=None if options.json else self._progress.apply, **settings,
         )  # fmt: skip
 
     def _ask(self, permission: TaskPermission) -> Awaitable[PermissionOption | None]:
-        """Ask the person for a permission."""
         return self._questions_of(permission.task_id).permission(permission)
 
     def _questions_of(self, task_id: str) -> Questions:
@@ -200,13 +199,13 @@ class _Run:
         if not self._has_table:  # else the table shows the state
             self._note(f"{visible(task_id)}: {state}")
 
-    def _print(self, outcome: Outcome) -> None:
+    def _print_outcome(self, outcome: Outcome) -> None:
         if self._options.json:
             print(json.dumps(outcome_json(outcome)), file=self._out, flush=True)
         else:
             self._screen.print(self._out, _outcome_rows(outcome, self._out))
 
-    def _signalled(self, number: int, fleet_run: FleetRun) -> None:
+    def _on_signal(self, number: int, fleet_run: FleetRun) -> None:
         """Stop the fleet at the first signal; end this process at the second."""
         if self._signal is not None:
             if isinstance(self._engine, LocalEngine):
@@ -339,7 +338,6 @@ class Progress:
                 self._set_state(task_id, why)
 
     def count_ended(self, outcome: Outcome) -> None:
-        """Count a task that has ended."""
         self.rows.pop(outcome.id, None)
         self.earlier += outcome.earlier
         self.completed += outcome.ok
