@@ -330,10 +330,10 @@ class CodexAgent:
         early: EarlyTurn | None = None,
         sender: PromptSender | None = None,
     ) -> PromptResult:
-        """Run a prompt with `Session.prompt` when the session is ready; at once if the prompt has
-        begun ``early``. If Codex ended before it read anything of the prompt, run the prompt once
-        more, on the next Codex: an idle Codex may have died unnoticed. ``sender`` None: the client
-        that shows the session now. Raises RpcError -32002 if the session is not open."""
+        """Run a prompt with `Session.prompt` when the session is ready, or at once if ``early`` has
+        begun the prompt. If Codex ended before it read the prompt, run the prompt once more, on the
+        next Codex, because an idle Codex may have died unnoticed. ``sender`` None: the client that
+        shows the session now. Raises RpcError -32002 if the session is not open."""
         from codex_acp.adapter.session.driver import PromptResult, PromptUnread
         from codex_acp.adapter.session.machine import CANCELLED
 
@@ -341,7 +341,7 @@ class CodexAgent:
 
         async def run() -> PromptResult:
             for is_last in (False, True):
-                ready = early is not None and not is_last
+                ready = early is not None and not is_last  # as `Sessions.ask_early` saw
                 if not ready and not await self.opener.wait_ready(session_id):
                     break
                 session = self.session(session_id)
@@ -453,10 +453,10 @@ class AgentMethods(Protocol):
 
 
 class CommonMethods:
-    """The methods that are equal in both versions of ACP.
+    """The methods that are equal in both versions of ACP, for `AgentInV1` and `AgentInV2`.
 
-    A `CodexAgent` as ``agent`` has this client alone: it serves logins and providers, too, and
-    answers simple requests before models load. `AgentInV1` and `AgentInV2` are the versions."""
+    If ``agent`` is a `CodexAgent`, this client is the agent's only client. Only then are logins and
+    providers offered, and simple requests answered before models load."""
 
     _models: ModelRegistry
     """The models of the version's answers."""
@@ -498,7 +498,7 @@ class CommonMethods:
 
     def unstable(self) -> Any:
         agent, sole_agent, row = self._agent, self._sole_agent, self._row
-        rows: dict[str, Callable[[Any], Awaitable[Any]]] = {
+        handlers: dict[str, Callable[[Any], Awaitable[Any]]] = {
             "session/set_title": row(
                 "SetSessionTitle", lambda r: agent.set_title(r.session_id, r.title)
             ),
@@ -510,7 +510,7 @@ class CommonMethods:
             "session/status": self.session_status,
         }
         if sole_agent is not None:
-            rows |= {
+            handlers |= {
                 "auth/status": row("AuthStatus", lambda _: sole_agent.logins.status()),
                 "providers/list": row("ListProviders", lambda _: sole_agent.providers.list()),
                 "providers/set": row(
@@ -521,7 +521,7 @@ class CommonMethods:
                     "DisableProvider", lambda r: sole_agent.providers.disable(r.provider_id)
                 ),
             }
-        return rows
+        return handlers
 
     @property
     def _quick_agent(self) -> CodexAgent:
@@ -586,7 +586,7 @@ class CommonMethods:
                 await ahead.prompt_ready.wait()
             except asyncio.CancelledError:
                 # The turn runs already: cancel this task again, so that CancelledError arrives at
-                # the next await, where it cancels any prompt. Modules not loaded yet load on first
+                # the next await, where it cancels any prompt. The missing modules load on first
                 # use.
                 task = asyncio.current_task()
                 assert task is not None

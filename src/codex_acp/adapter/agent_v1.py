@@ -37,8 +37,8 @@ class AgentInV1(CommonMethods):
     _fits_schema = staticmethod(fits_schema)
 
     def handlers(self, extensions: Mapping[str, ExtensionHandler]) -> AnyHandlers:
-        rows = (self.requests(), self.notifications(), self.unstable())
-        return AnyHandlers(*rows, quick=self.quick(), extensions=extensions)
+        tables = (self.requests(), self.notifications(), self.unstable())
+        return AnyHandlers(*tables, quick=self.quick(), extensions=extensions)
 
     def requests(self) -> AgentRequestHandlers:
         """Return a handler for each method; None: not offered."""

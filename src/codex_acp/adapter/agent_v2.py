@@ -45,8 +45,8 @@ class AgentInV2(CommonMethods):
     _fits_schema = staticmethod(handshake.fits_schema)
 
     def handlers(self, extensions: Mapping[str, ExtensionHandler]) -> AgentHandlers:
-        rows = (self.requests(), self.notifications(), self.unstable())
-        return AgentHandlers(*rows, quick=self.quick(), extensions=extensions)
+        tables = (self.requests(), self.notifications(), self.unstable())
+        return AgentHandlers(*tables, quick=self.quick(), extensions=extensions)
 
     def requests(self) -> AgentRequestHandlers:
         """Return a handler for each method; None: not offered."""
@@ -98,7 +98,7 @@ class AgentInV2(CommonMethods):
         return answer
 
     async def resume_session(self, request: v2.ResumeSessionRequest) -> Any:
-        """Resume a session, with the history if it is wanted; send its state after that."""
+        """Resume a session, with the history if the request wants it; then send the state."""
         from codex_acp.mapping.v2.updates import wants_history
 
         reopen = self._agent.load_session if wants_history(request) else self._agent.resume_session
@@ -111,7 +111,7 @@ class AgentInV2(CommonMethods):
         return self._answer("ResumeSession", answer)
 
     async def _options_and_commands(self, session_id: str) -> Json:
-        """Return the options of an open session, and its commands if they are read in time."""
+        """Return the options of an open session, and the commands that are read in time."""
         answer = self._options(session_id)
         with suppress(TimeoutError):
             async with asyncio.timeout(COMMANDS_SECONDS):
@@ -171,6 +171,7 @@ class AgentInV2(CommonMethods):
     async def _begin_prompt(
         self, session_id: str, blocks: Sequence[Block], begin: BeginEarly | None = None
     ) -> Json:
+        """Begin a prompt; send the answer once Codex has taken the message, and return it."""
         answer = served_answer()
         accepted: asyncio.Future[Json] = asyncio.get_running_loop().create_future()
 

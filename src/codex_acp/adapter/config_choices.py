@@ -38,8 +38,8 @@ MAX_PAGES: Final = 100
 
 
 class Directory:
-    """Profiles and configuration of one working directory. ``config_read`` is the answer to
-    ``config/read`` for it; None if Codex refused."""
+    """Profiles and configuration of one working directory. ``config_read`` is Codex's answer to
+    ``config/read`` for the directory; None if Codex refused."""
 
     def __init__(self, cwd: str, config_read: JsonValue) -> None:
         self.cwd = cwd
@@ -132,8 +132,8 @@ class Catalogues:
         entries_of: Callable[[JsonValue], Iterator[T]],
         earlier: tuple[T, ...] | None = None,
     ) -> tuple[T, ...] | None:
-        """Return the entries of all pages of a list, or the ``earlier`` ones if Codex refuses the
-        first page. Entries with an equal first field, their id, are one: the last counts."""
+        """Return the entries of all pages of a list, or the ``earlier`` entries if Codex refuses
+        the first page. The first field of an entry is its id: the last entry with an id counts."""
         pages: list[JsonValue] = []
         cursors: set[str] = set()
         for _ in range(MAX_PAGES):

@@ -1,7 +1,7 @@
 """Show the config options and modes of the open sessions to the client, and set them.
 
 The client gets the values that Codex reports; `ConfigSession` follows the reports of one session's
-thread. Codex gets only what a person has chosen; the sub-agents of the session get its mode, too.
+thread. Codex gets only the values that a person has chosen. The sub-agents get the session's mode.
 Must not know prompts and turns.
 """
 
@@ -76,7 +76,7 @@ NEW_WAIT_SECONDS: Final = 0.025
 arrives later follows as an update."""
 
 WAIT_SECONDS: Final = 1.0
-"""Seconds that a load, resume or fork waits for the lists; these need not be fast."""
+"""Seconds that a load, resume or fork waits for the lists; these methods need not be fast."""
 
 CHOICE_WAIT_SECONDS: Final = 5.0
 """Seconds to wait for the list that has the first mode, or plan mode, before it is set."""
@@ -85,7 +85,7 @@ SETTINGS_UPDATED: Final = "thread/settings/updated"
 TURN_STARTED: Final = "turn/started"
 THREAD_CLOSED: Final = "thread/closed"
 _OF_SUB_AGENTS: Final = frozenset({TURN_STARTED, THREAD_CLOSED})
-"""Notifications to follow of a sub-agent that keeps its earlier access."""
+"""Notifications to follow of a sub-agent in `ConfigSession.kept_access`."""
 
 _MODE_INDEX: Final = 0
 """Index of the mode in the list that `options_of` returns."""
@@ -106,14 +106,14 @@ class _Choices(NamedTuple):
 
 
 class _PendingChange:
-    """A change that Codex was asked for and has not reported yet."""
+    """A change of settings that the adapter has sent and Codex has not reported yet."""
 
     def __init__(self, patch: JsonObject, *, exactly: bool) -> None:
         self.patch = patch
         self.exactly = exactly
         """Whether only a report that meets the patch ends the wait."""
         self.reported = False
-        """True once Codex has reported any settings since the change was asked for."""
+        """True once Codex has reported any settings after the change was sent."""
         self.met = asyncio.Event()
 
 
@@ -138,7 +138,7 @@ class ConfigSession(NotificationSink):
         self.directory = directory
         self.settings: Settings = settings_of_thread(result)
         self.sent_options: list[Option] | None = None
-        """The options that the client has; None before it got any."""
+        """The options that the client has; None before the first answer."""
         self.sent_mode: str | None = None
         """The current mode that the client has."""
         self.sent_modes: frozenset[str] = frozenset()
@@ -157,12 +157,12 @@ class ConfigSession(NotificationSink):
         self.chosen: tuple[str, Access] | None = None
         """The mode that a person chose last, and the access that Codex then reported."""
         self.began_with: dict[tuple[str, object], Settings] = {}
-        """Thread and turn that ran at a change of the rights → the settings that the turn began
-        with, with which it can still start sub-agents."""
+        """Thread and turn that ran at a change of the rights → the settings with which the turn
+        began, and with which it still starts sub-agents."""
         self.inherited: dict[str, Access] = {}
-        """Sub-agents that such a turn has started since → the access that they began with."""
+        """Sub-agent that a turn of `began_with` started after the change → its first access."""
         self.kept_access: dict[str, Access] = {}
-        """Sub-agents whose access Codex did not change → the access that they have."""
+        """Sub-agent whose access Codex did not change → its access."""
         self._preset_effort = False
         """Whether the effort comes from a collaboration mode, not from a choice."""
         self._models: tuple[str, ...] = (self.settings.model,)
@@ -175,24 +175,24 @@ class ConfigSession(NotificationSink):
         before = self.settings
         self.unsubscribe()
         if catalogues.codex is not self.codex:  # sub-agents load with the new access
-            for known in (self.kept_access, self.began_with, self.inherited):
-                known.clear()
+            for earlier in (self.kept_access, self.began_with, self.inherited):
+                earlier.clear()
         self._catalogues, self.settings = catalogues, settings_of_thread(result)
         self.subscribe()
         return before
 
     def take_over_sub_agents(self, earlier: ConfigSession) -> None:
-        """Take over the knowledge of sub-agents from the settings before the session was opened
-        again, if Codex has not loaded the sub-agents anew."""
+        """Take over the access of sub-agents from the ``earlier`` settings of a session that is
+        opened again, if Codex has not loaded the sub-agents anew."""
         if earlier.codex is self.codex:
             self.began_with, self.inherited = earlier.began_with, earlier.inherited
             for thread_id, access in earlier.kept_access.items():
                 self.keep_access(thread_id, access)
 
     def keep_access(self, thread_id: str, access: Access) -> Access:
-        """Note that a sub-agent keeps an access that Codex did not change; while it is wider than
-        the session's, the sub-agent's turns are interrupted. Return the access that it has: this
-        one, or that of an earlier change, which Codex refused, too."""
+        """Note that a sub-agent keeps an access that Codex did not change. While this access is
+        wider than the session's, the sub-agent's turns are interrupted. Return the sub-agent's
+        access: after several refused changes, the access before the first of them."""
         if thread_id not in self.kept_access:
             self.kept_access[thread_id] = access
             self.codex.subscribe(thread_id, self, _OF_SUB_AGENTS)
@@ -219,7 +219,7 @@ class ConfigSession(NotificationSink):
             self.codex.subscribe(thread_id, self, _OF_SUB_AGENTS)
 
     def view(self, *, booleans: bool) -> ConfigView:
-        """Return values and choices of the options; ``booleans``: the client knows boolean ones."""
+        """Return values and choices of the options, with ``booleans`` if the client knows them."""
         return ConfigView(
             self.settings,
             self._catalogues.catalogue(self.directory),
@@ -277,8 +277,8 @@ class ConfigSession(NotificationSink):
             self._preset_effort = by_mode and self.settings.effort is not None
 
     async def change_sub_agents(self, threads: list[str]) -> dict[str, str]:
-        """Give the loaded sub-agents the session's access; return each that Codex refused to
-        change, with the reason: Codex changes no sub-agents that its newer tools start. Never
+        """Give the loaded sub-agents the session's access; return the reason for each sub-agent
+        that Codex refused to change. Codex refuses this for sub-agents of its newer tools. Never
         raises."""
         patch = access_patch(self.settings.access)
         codex, refused = self.codex, dict[str, str]()
@@ -391,7 +391,7 @@ class Config:
 
         ``result`` is Codex's answer to ``thread/start``, ``thread/resume`` or ``thread/fork``;
         ``directory`` comes from `ask_lists`. A fork takes over the settings of its ``source``, of
-        which Codex stores model and effort. ``restore`` has the configured access, left out of
+        which Codex stores only model and effort. ``restore`` has the configured access, left out of
         ``thread/start`` because Codex would trust the directory. ``first_mode`` is a mode to set
         now. Waits a little for the lists; a list that arrives later follows as an update."""
         earlier = self._sessions.get(session_id)
@@ -410,9 +410,9 @@ class Config:
             if first_mode is not None:
                 session.first_mode_notices = await self._set_first_mode(session, first_mode)
             seconds = NEW_WAIT_SECONDS if how == "new" else WAIT_SECONDS
-            await _wait(seconds, catalogues.done, directory.done)
+            await _wait_for(seconds, catalogues.done, directory.done)
         except BaseException:
-            if earlier is not None:  # opening the session again failed: it stays as it was
+            if earlier is not None:  # opening the session again failed: the settings stay
                 session.unsubscribe()
                 earlier.subscribe()
                 self._sessions[session_id] = earlier
@@ -459,7 +459,7 @@ class Config:
     async def _set_first_mode(self, session: ConfigSession, mode: str) -> tuple[str, ...]:
         """Set the mode that the environment gives to a new session. Returns a notice for the
         person if the mode was refused, or has no sandbox; else no notice."""
-        await _wait(CHOICE_WAIT_SECONDS, session.directory.done)
+        await _wait_for(CHOICE_WAIT_SECONDS, session.directory.done)
         try:
             await self._choose(session, MODE, lambda view: checked_mode(view, mode))
         except RpcError as error:
@@ -488,7 +488,7 @@ class Config:
     async def _restore_choices(
         self, session: ConfigSession, kept: _Choices | None, source: str | None, result: JsonValue
     ) -> None:
-        """Restore what Codex does not: the settings of a fork's ``source``, or ``kept`` choices."""
+        """Restore settings that Codex does not: of a fork's ``source``, or the ``kept`` choices."""
         wanted = session.settings
         if source is not None and (forked := self._sessions.get(source)) is not None:
             wanted = forked.settings._replace(access=session.access_of(forked))
@@ -543,11 +543,11 @@ class Config:
         return choice_patch(self._view(self._session(session_id)), COLLABORATION, DEFAULT)
 
     async def set_plan_mode(self, session_id: str, wanted: bool | None) -> bool:
-        """Turn Codex's plan mode on or off, or toggle it (None); return whether it is on. Raises
-        RpcError: -32602 if this Codex has no plan mode, -32603 if Codex refuses."""
+        """Turn Codex's plan mode on or off; ``wanted`` None: toggle it. Return whether it is on.
+        Raises RpcError: -32602 if this Codex has no plan mode, -32603 if Codex refuses."""
         session = self._session(session_id)
         if self._catalogues is not None:
-            await _wait(CHOICE_WAIT_SECONDS, self._catalogues.done)
+            await _wait_for(CHOICE_WAIT_SECONDS, self._catalogues.done)
 
         def check(view: ConfigView) -> str:
             if not any(option.id == COLLABORATION for option in options_of(view)):
@@ -562,7 +562,8 @@ class Config:
     async def _choose(
         self, session: ConfigSession, option_id: str, check: Callable[[ConfigView], str]
     ) -> str:
-        """Set an option to the value that ``check`` returns, or raise its RpcError; return it."""
+        """Set an option to the value that ``check`` returns, and return the value. ``check`` raises
+        RpcError for a value that the client may not set."""
         async with session.lock:
             if self._sessions.get(session.id) is not session:  # closed while another change ran
                 raise not_open(session.id)
@@ -575,8 +576,9 @@ class Config:
             changes_rights = option_id in (MODE, COLLABORATION) and not meets(before, patch)
             turn_runs = changes_rights and self._agent_sessions.rights_changed(session.id)
             if changes_rights:
-                turns, known = self._agent_sessions.running_turns(session.id), session.began_with
-                session.began_with = {turn: known.get(turn, before) for turn in turns}
+                turns = self._agent_sessions.running_turns(session.id)
+                earlier = session.began_with
+                session.began_with = {turn: earlier.get(turn, before) for turn in turns}
             try:
                 await session.change(patch)
             except CodexAcpError:
@@ -611,9 +613,9 @@ class Config:
     async def _change_sub_agents(
         self, session: ConfigSession, earlier: Access, threads: list[str]
     ) -> None:
-        """Give sub-agents the access of the session; tell the person which of them keep theirs: the
-        ``earlier`` one, or that of a change before, which Codex refused, too. A thread that is not
-        loaded gets the access when Codex loads it."""
+        """Give sub-agents the access of the session; tell the person which sub-agents keep their
+        access: the ``earlier`` access, or an older one. A thread that is not loaded gets the access
+        when Codex loads it."""
         codex = session.codex
         refused = await session.change_sub_agents(threads)
         current = self._sessions.get(session.id)  # the session may have been opened again
@@ -644,8 +646,8 @@ class Config:
         self._agent_sessions.send(session.id, _notice(text))
 
     async def _trust(self, session: ConfigSession, value: str) -> None:
-        """Store that the person trusts the directory; show that to all sessions of the directory.
-        The session with the request gets the answer instead."""
+        """Store that the person trusts the directory; send the new options to the other sessions of
+        the directory. The client of ``session`` gets them in the answer."""
         root, trusted = session.directory.untrusted_root, session.directory.now_trusted
         if trusted and value != TRUSTED:
             message = f"value: {root} is trusted already; take that back in Codex's configuration"
@@ -691,9 +693,9 @@ def _notice(text: str) -> SessionEvent:
     return make_notice(text)
 
 
-async def _wait(seconds: float, *known: asyncio.Event) -> None:
-    """Wait until all ``known`` events are set, or for ``seconds``."""
+async def _wait_for(seconds: float, *events: asyncio.Event) -> None:
+    """Wait until all events are set, or for ``seconds``."""
     with suppress(TimeoutError):
         async with asyncio.timeout(seconds):
-            for each in known:
-                await each.wait()
+            for event in events:
+                await event.wait()

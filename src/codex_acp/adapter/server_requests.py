@@ -72,7 +72,7 @@ if TYPE_CHECKING:
     from codex_acp.wire.model import WireModel
 
     Say: TypeAlias = Callable[[str, str], None]
-    """Gets a session's id and a notice; sends the notice to the session's client."""
+    """Called with a session's id and a notice; sends the notice to the session's client."""
 
 logger = logging.getLogger(__name__)
 
@@ -81,7 +81,7 @@ _REASON_LIMIT: Final = 2_000
 
 _TURN_USED_SESSION: Final = "its model reached for another session, with rights not its own"
 _TURN_GOT_MESSAGE: Final = "it got a message of another session's model"
-"""Why a turn is interrupted, as the notice in the session of the turn goes on."""
+"""Reasons to interrupt a turn: the second half of the notice in the session of the turn."""
 
 _SESSION_WAS_USED: Final = (
     "The model of another session has reached for this one; that one was interrupted."
@@ -110,11 +110,10 @@ class _OpenPermission:
 
 
 class ServerRequestRunner:
-    """Answers the requests of ``codex``, an app-server connection; ``generation`` is its number.
+    """Answers the requests of ``codex``, the app-server connection number ``generation``.
 
     ``items`` has the running items of the connection. ``questioner_of`` returns the `Questioner` of
-    a session, ``context_of`` the routing context of a thread, ``find_session`` the open session
-    with an id."""
+    a session, ``context_of`` the routing context of a thread, ``find_session`` an open session."""
 
     def __init__(
         self,
@@ -139,10 +138,10 @@ class ServerRequestRunner:
         self._open_permissions: dict[Key, _OpenPermission] = {}
         self._elicitations = ElicitationRunner(questioner_of, generation, self._say, transcript)
         self._waiting: dict[ExitStack, Approval | Elicitation] = {}
-        """Context in which a session shows that it waits → the open question."""
+        """Stack with the contexts in which a session shows that it waits → the open question."""
         self._calls_to_end: dict[tuple[str, str], list[Approval]] = {}
-        """Thread and item → accepted approvals whose tool call is not the item's own. This call
-        ends when the item ends."""
+        """Thread and item → accepted approvals with a tool call of their own, which ends with the
+        item."""
         self._asking_threads: list[str] = []
         """The thread of each open async question."""
         self._spawn = guarded(SideTasks().start)  # for async questions
@@ -163,7 +162,7 @@ class ServerRequestRunner:
 
     async def _look_at(self, approval: ApprovalRequest, session_id: str) -> Looks:
         session, unseen = self._find_session(session_id), unseen_looks(approval)
-        if session is None or unseen:
+        if session is None or unseen:  # the action may be on another machine
             return unseen
         wants_text = wanted_of_changes(changes_of(approval))
         wanted = {path: wants_text.get(path, False) for path in named_paths(approval)}
@@ -230,7 +229,7 @@ class ServerRequestRunner:
             return None
         if not self._items.is_running(thread_id, turn_id):
             return None
-        key = Key(self._generation, questions.method, questions.id)
+        key = Key(self._generation, questions.method, questions.id)  # no request, so no `_key`
         reply = await self._elicitations.ask(key, routed)
         return reply if isinstance(reply, models.ToolRequestUserInputResponse) else None
 
@@ -241,7 +240,7 @@ class ServerRequestRunner:
     # A model that uses other sessions (contract 3.9c).
 
     def note_reach(self, reach: Reach) -> None:
-        """Send notices about a turn that is interrupted, to all sessions concerned."""
+        """Tell the sessions of ``reach`` why a turn is interrupted."""
         used = ", ".join(reach.others)
         why = f"{_TURN_USED_SESSION} ({used})" if used else _TURN_GOT_MESSAGE
         logger.warning("a turn of %s is interrupted: %s", reach.thread_id, why)
@@ -293,7 +292,7 @@ class ServerRequestRunner:
             self._elicitations.withdraw(key, "codex_resolved")
 
     def codex_lost(self) -> None:
-        """Settle all requests, and withdraw their questions: the connection to Codex is gone."""
+        """Settle all requests, and withdraw their questions: the connection to Codex has ended."""
         self._carry_out(self._ledger.codex_lost(self._generation))
         self._elicitations.withdraw_all("disconnected")
 
@@ -323,8 +322,8 @@ class ServerRequestRunner:
 
     async def _approve(self, routed: Approval) -> WireModel:
         key = self._key(routed.approval.request.id)
-        acp_id = self._questioner_of(routed.session_id).next_request_id
-        entry = self._ledger.open(key, routed, acp_id)
+        acp_request_id = self._questioner_of(routed.session_id).next_request_id
+        entry = self._ledger.open(key, routed, acp_request_id)
         if entry is None:
             return self._refuse(routed.approval.request, _ID_IN_USE)
         if isinstance(entry, FailedClosed):
@@ -332,14 +331,14 @@ class ServerRequestRunner:
             return self._decline(Decline(routed.approval.request, SHARED_ID, routed.session_id))
         for decision in routed.offered.unknown:
             logger.warning("Codex offers %s, which is unknown here and left out", decision)
-        running = self._items.get(routed.thread_id, routed.item_id)
-        if running is not None:
-            running.asked = True
+        running_item = self._items.get(routed.thread_id, routed.item_id)
+        if running_item is not None:
+            running_item.asked = True
         with self._shown_waiting(routed):
             self._transcript.record(records.approval_requested(entry))
             settlement = await self._ask(entry)
         self._show_outcome(routed, accepted=settlement.outcome == "accepted")
-        if settlement.reply is None:  # Codex is gone: nobody reads the error
+        if settlement.reply is None:  # the connection to Codex has ended: nobody reads the error
             raise RpcError(-32000, settlement.reason)
         return _returned_or_raised(settlement.reply.result)
 
@@ -361,7 +360,7 @@ class ServerRequestRunner:
         await anyio.lowlevel.checkpoint()  # the tasks of the interrupts run now
 
     def _show_outcome(self, routed: Approval, *, accepted: bool) -> None:
-        """Show an approval's outcome; remember a tool call that is not the item's own."""
+        """Show an approval's outcome, and end the tool call now or together with the item."""
         session = self._find_session(routed.session_id)
         if session is not None:
             session.show_settled(routed.shown.id, accepted=accepted)
@@ -376,7 +375,7 @@ class ServerRequestRunner:
             session.tool_call_ended(routed.shown.id, ended_well=ended_well)
 
     async def _ask(self, entry: LedgerEntry) -> Settlement:
-        """Send the permission request; return the settlement of its entry, whatever settled it."""
+        """Send a permission request; return its settlement by the answer or by another event."""
         routed = entry.route
         permission = _OpenPermission(anyio.CancelScope(), self._questioner_of(routed.session_id))
         self._open_permissions[entry.key] = permission
@@ -384,21 +383,21 @@ class ServerRequestRunner:
         looks: Looks = {}
         try:
             with permission.scope:
-                answer = await self._answer(entry, permission.questioner)
+                answer = await self._await_answer(entry, permission.questioner)
                 if entry.is_granted_by(answer):  # since the question, a path may lead elsewhere
                     looks = await self._look_at(routed.approval, routed.session_id)
-            if permission.settlement is not None:  # something other than the answer was first
+            if permission.settlement is not None:  # another event came before the answer
                 return permission.settlement
             action_now = refreshed(routed.approval, self._items)
-            running = self._items.is_running(routed.thread_id, routed.turn_id)
+            turn_runs = self._items.is_running(routed.thread_id, routed.turn_id)
             settlement = self._ledger.answered(
-                entry.key, entry.token, answer, action_now, running, looks
+                entry.key, entry.token, answer, action_now, turn_runs, looks
             )
             assert settlement is not None, "an open question has a pending entry"
             self._report(settlement)
             return settlement
         except BaseException:
-            # Nobody waits for the settlement: the client is gone, or this process ends.
+            # Nobody waits for the settlement: the client has left, or this process ends.
             abandoned = self._ledger.abandoned(entry.key, "the client is gone")
             if abandoned is not None:
                 self._report(abandoned)
@@ -406,7 +405,7 @@ class ServerRequestRunner:
         finally:
             del self._open_permissions[entry.key]
 
-    async def _answer(self, entry: LedgerEntry, questioner: Questioner) -> Answer:
+    async def _await_answer(self, entry: LedgerEntry, questioner: Questioner) -> Answer:
         approval = entry.route.approval
         question = PermissionQuestion(
             session_id=entry.route.session_id,
@@ -469,29 +468,29 @@ class ServerRequestRunner:
     # What the person sees.
 
     def opened_again(self, session_id: str) -> None:
-        """Show the open questions of a session in the new `Session` that replaces its old one."""
-        for context, routed in self._waiting.items():
+        """Show the open questions of a session in the new `Session` that replaces an old one."""
+        for stack, routed in self._waiting.items():
             if routed.session_id == session_id:
-                context.close()  # leaves the old `Session`; the stack can be used again
-                self._show_waiting(routed, context)
+                stack.close()  # leaves the old `Session`; a closed stack can be used again
+                self._show_waiting(routed, stack)
 
     @contextmanager
     def _shown_waiting(self, routed: Approval | Elicitation) -> Iterator[None]:
         """Show, within the context, that the session waits for the answer to a question."""
-        with ExitStack() as context:
-            self._show_waiting(routed, context)
-            self._waiting[context] = routed
+        with ExitStack() as stack:
+            self._show_waiting(routed, stack)
+            self._waiting[stack] = routed
             try:
                 yield
             finally:
-                del self._waiting[context]
+                del self._waiting[stack]
 
-    def _show_waiting(self, routed: Approval | Elicitation, context: ExitStack) -> None:
+    def _show_waiting(self, routed: Approval | Elicitation, stack: ExitStack) -> None:
         session = self._find_session(routed.session_id)
         if session is not None:
             if isinstance(routed, Approval):
                 session.announce_tool_call(routed.announcement)
-            context.enter_context(session.waiting_for_person(routed.thread_id, routed.turn_id))
+            stack.enter_context(session.waiting_for_person(routed.thread_id, routed.turn_id))
 
     def _say(self, session_id: str, text: str) -> None:
         session = self._find_session(session_id)
@@ -520,18 +519,18 @@ class _OpenElicitation:
     routed: Elicitation
     scope: anyio.CancelScope
     questioner: Questioner
-    acp_id: int | None
-    """Id of the request to the client; if several clients were asked, of the newest request."""
+    acp_request_id: int | None
+    """Id of the newest request to a client for this question."""
     settled_by: ElicitationSettler = "client"
     """If `withdraw` has set another settler, the client's answer does not count."""
 
-    def set_request_id(self, acp_id: int | None) -> None:
-        self.acp_id = acp_id
+    def set_request_id(self, acp_request_id: int | None) -> None:
+        self.acp_request_id = acp_request_id
 
     def withdraw(self, by: ElicitationSettler) -> None:
         """Withdraw the question, because ``by`` has settled it."""
         self.settled_by = by
-        self.questioner.withdraw(self.acp_id)
+        self.questioner.withdraw(self.acp_request_id)
         self.scope.cancel()
 
 
@@ -560,10 +559,12 @@ class ElicitationRunner:
         self._count += 1
         elicitation_id = f"e{self._generation}-{self._count}"
         questioner = self._questioner_of(routed.session_id)
-        acp_id = questioner.next_request_id
-        elicitation = _OpenElicitation(routed, anyio.CancelScope(), questioner, acp_id)
+        acp_request_id = questioner.next_request_id
+        elicitation = _OpenElicitation(routed, anyio.CancelScope(), questioner, acp_request_id)
         self._open[key] = elicitation
-        self._transcript.record(records.elicitation_requested(routed, self._generation, acp_id))
+        self._transcript.record(
+            records.elicitation_requested(routed, self._generation, acp_request_id)
+        )
         reply = cancelled(routed.form_or_url)
         settler: ElicitationSettler = "disconnected"
         try:
@@ -571,14 +572,14 @@ class ElicitationRunner:
             milliseconds = getattr(routed.request.params, "auto_resolution_ms", None)
             seconds = math.inf if milliseconds is None else milliseconds / 1000
             with elicitation.scope, anyio.move_on_after(seconds) as limit:
-                reply = await self._answer(elicitation, elicitation_id)
+                reply = await self._await_answer(elicitation, elicitation_id)
             if elicitation.settled_by != "client":
                 # Codex or a cancel was first, perhaps in one read with the client's answer.
                 reply = cancelled(routed.form_or_url)
             elif limit.cancelled_caught:
                 reply = declined(routed.form_or_url, "nobody answered in the time that Codex waits")
             settler = "invalid_answer" if reply.problem is not None else elicitation.settled_by
-        except BaseException:  # Codex waits no longer, and no reply is sent
+        except BaseException:  # Codex no longer waits for a reply
             if elicitation.settled_by != "client":
                 settler = elicitation.settled_by
             raise
@@ -586,14 +587,16 @@ class ElicitationRunner:
             del self._open[key]
             self._transcript.record(
                 records.elicitation_answered(
-                    routed, self._generation, reply, settler, elicitation.acp_id
+                    routed, self._generation, reply, settler, elicitation.acp_request_id
                 )
             )
         if reply.problem is not None:
             self._say(routed.session_id, f"An answer was not passed on: {reply.problem}.")
         return reply.result
 
-    async def _answer(self, elicitation: _OpenElicitation, elicitation_id: str) -> ElicitationReply:
+    async def _await_answer(
+        self, elicitation: _OpenElicitation, elicitation_id: str
+    ) -> ElicitationReply:
         routed = elicitation.routed
         sub_agent = routed.thread_id if routed.thread_id != routed.session_id else None
         request = create_request(routed.form_or_url, routed.session_id, elicitation_id, sub_agent)

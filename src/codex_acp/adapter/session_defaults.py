@@ -33,9 +33,9 @@ class SessionDefaults:
     mode: str | None = None
     """The mode of a new session; None: the mode in Codex's configuration."""
     login: dict[str, Any] | None = None
-    """Params of ``authenticate``, for when Codex needs a login and has none."""
+    """Params of ``authenticate`` for a Codex that needs a login and has none."""
     config: dict[str, JsonValue] = field(default_factory=dict)
-    """Codex settings of each thread, by dotted key, that no command line may show."""
+    """Codex settings of each thread, by dotted key; they must not stand in a command line."""
     notices: tuple[str, ...] = ()
     """Notices that the client gets when a session opens."""
 

@@ -82,7 +82,7 @@ class SubAgents:
         self._take_held = take_held
         self._sinks: dict[str, ShownSubAgent | NotedSubAgent] = {}
         self._outlets: dict[str, NotesOutlet] = {}
-        """The outlet of each tool call that gets lines."""
+        """Id of a tool call that gets lines → its outlet."""
         self._more_reported = False
         self._turn_over = asyncio.Event()
         """Set for a moment when a turn of any sub-agent is over."""
@@ -295,8 +295,8 @@ class ShownSubAgent(ThreadHost):
         self._activity = SessionActivity(self._send_activity)
 
     def announce(self) -> None:
-        """Announce the sub-agent in its parent's session, before any event of its own; again for
-        another client, or when the title becomes known."""
+        """Announce the sub-agent in its parent's session, before any event of the sub-agent. Called
+        again for another client, and when the sub-agent gets a title."""
         agent, running = self._agent, self._agent.turn_id is not None
         title, description = agent.title, agent.description
         self._send_to_parent(
@@ -318,7 +318,7 @@ class ShownSubAgent(ThreadHost):
     def detach(self) -> None:
         """Stop following the thread, and send no more of its events."""
         self._thread.stop_showing()
-        self._activity.send = lambda _: None  # its open questions are settled later
+        self._activity.send = lambda _: None  # open questions of the sub-agent are settled later
 
     @property
     def activity(self) -> Activity:
@@ -371,7 +371,7 @@ class ShownSubAgent(ThreadHost):
         self._end_turn(PromptFailure(INTERNAL_ERROR, message, {}), turn_of(params))
 
     def thread_gone(self, error: TransportError | None) -> None:
-        """End the turn that ran, because its app-server is gone."""
+        """End the turn that ran, because its app-server has ended."""
         why = "it has ended" if error is None else str(error)
         message = f"the Codex of this session is gone: {why}"
         self._end_turn(PromptFailure(INTERNAL_ERROR, message, {}))

@@ -373,12 +373,12 @@ class NetworkSession:
     ) -> PromptResult:
         """Run a prompt for ``client``. Cancelling the request ends the prompt, unless the client is
         gone or shows the session no more."""
-        waits, session_id = self.agent.opener.waiting_prompts, self.session_id
+        waiting_prompts, session_id = self.agent.opener.waiting_prompts, self.session_id
         # A session/cancel that comes before the task below begins cancels this scope.
-        scope = waits.open(session_id)
+        scope = waiting_prompts.open(session_id)
 
         async def begin() -> PromptResult:
-            waits.close(session_id, scope)
+            waiting_prompts.close(session_id, scope)
             if scope.cancel_called:
                 return PromptResult(events.PromptStop("cancelled"))
             return await run()
@@ -413,8 +413,8 @@ class NetworkSession:
             raise
         finally:
             self._senders.remove(sender)
-            from_earlier = sender.gone or self.client not in (sender, None)
-            if end is not None and from_earlier and not self._ended:
+            sender_left = sender.gone or self.client not in (sender, None)
+            if end is not None and sender_left and not self._ended:
                 self.send(self.session_id, events.PromptEnded(end))
                 self.flush()
 
@@ -432,8 +432,8 @@ class NetworkSession:
         return self.session_id in self.agent.opener.waiting_prompts
 
     def begin_history(self, client: Client) -> JournalPosition:
-        """Return the present end of the journal, for a client that gets the history now and that
-        `attach` gets afterwards. From now on the journal has all events of `journaled_turns`."""
+        """Return the present end of the journal, for a client that gets the history now; pass the
+        position to `attach`. From now on the journal has all events of `journaled_turns`."""
         self._reader = client
         if self.client is client:
             self._hold_questions()
@@ -530,7 +530,7 @@ class NetworkSession:
         return session is not None and session_id in session.sub_agents
 
     def has_started(self, session_id: str) -> bool:
-        """Return whether, according to Codex, this session started the sub-agent of this id."""
+        """Return whether, as Codex reports, this session started the sub-agent of this id."""
         session = self._session
         return session is not None and session.sub_agents.has_started(session_id)
 

@@ -1,8 +1,8 @@
 """Consent to the programs that git would run by a directory's own configuration: contract 7.1b.
 
-Remembers, as long as the adapter runs, the programs that `codex.threads.git_programs` found for
-each directory, and those that a person agreed to. Codex runs git with each turn, and when it forks
-or resumes a thread; the adapter asks for consent before.
+Remembers, as long as the adapter runs, which programs `codex.threads.git_programs` found for each
+directory, and to which programs a person agreed. Codex runs git with each turn, and when it forks
+or resumes a thread. Before that, the adapter asks for consent.
 """
 
 from __future__ import annotations
@@ -80,15 +80,15 @@ class GitConsent:
                 return
             if not await _is_trusted(codex, directory):
                 if client is None:
-                    raise _refused(directory, programs)
+                    raise _refusal(directory, programs)
                 with asking():
                     agreed = await self._ask(directory, programs, session_id, client)
                 if not agreed:
-                    raise _refused(directory, programs)
+                    raise _refusal(directory, programs)
             self._agreed.update((directory, each) for each in programs)
             changed = await self.not_agreed(directory)  # the question may have taken minutes
             if changed:
-                raise _refused(directory, changed)
+                raise _refusal(directory, changed)
 
     def _without_agreed(self, look: Look) -> Sequence[GitProgram]:
         return [each for each in look.programs if (look.directory, each) not in self._agreed]
@@ -134,7 +134,7 @@ async def _is_trusted(codex: AppServerConnection, directory: str) -> bool:
         return False
 
 
-def _refused(directory: str, programs: Sequence[GitProgram]) -> RpcError:
+def _refusal(directory: str, programs: Sequence[GitProgram]) -> RpcError:
     from codex_acp.codex.threads.trust import trust_root
     from codex_acp.mapping.trust import programs_refused
     from codex_acp.routing.display import visible

@@ -290,7 +290,7 @@ class SessionMethods:
             await shielded(leaving)
         except asyncio.CancelledError:
             # The session is closed already: still end its commands and unload its thread.
-            self._spawn(lambda: _done(leaving))
+            self._spawn(lambda: _await_task(leaving))
             raise
 
     async def _stop(
@@ -317,7 +317,7 @@ class SessionMethods:
         return (None if codex.closed else codex), sub_agents
 
 
-async def _done(task: Task[None]) -> None:
+async def _await_task(task: Task[None]) -> None:
     await task
 
 

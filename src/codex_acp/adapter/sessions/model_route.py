@@ -34,9 +34,9 @@ class ModelRoute:
         params: dict[str, JsonValue],
         stored: str | None,
     ) -> JsonValue:
-        """Call a method that opens a thread; ``stored`` is the id of a stored thread.
+        """Call a method that opens a thread; ``stored`` is the id of the stored thread, if any.
 
-        If there is no gateway any more, the thread that had it gets the configured provider. Raises
+        Without a gateway, a thread that had a gateway gets the configured provider. Raises
         CodexAcpError; RpcError -32603 if this Codex cannot route a stored thread to a gateway.
         """
         if self.gateway is not None:
@@ -59,9 +59,9 @@ class ModelRoute:
             from codex_acp.mapping.session_setup import GATEWAY_PROVIDER, without_gateway
 
             provider = await _provider_of(codex, stored)
-            if provider == GATEWAY_PROVIDER:  # keep the name; it now means the configured provider
-                read = await configuration(codex, str(params["cwd"]))
-                return await codex.call_raw(method, without_gateway(params, read))
+            if provider == GATEWAY_PROVIDER:  # this name now means the configured provider
+                config_read = await configuration(codex, str(params["cwd"]))
+                return await codex.call_raw(method, without_gateway(params, config_read))
             if provider is not None:  # Codex 0.147 may have the thread loaded with the gateway
                 params = {**params, "modelProvider": provider}
         return await codex.call_raw(method, params)
@@ -82,7 +82,7 @@ async def configuration(codex: AppServerConnection, cwd: str) -> JsonValue:
     """Return Codex's configuration in a directory; None if Codex refuses."""
     try:
         return await codex.call_raw("config/read", read_params(cwd))
-    except ErrorReply as error:  # whatever needs the configuration reports that it is broken
+    except ErrorReply as error:  # a call that needs a broken configuration reports the fault
         logger.warning("the configuration is not known: %s", error)
         return None
 

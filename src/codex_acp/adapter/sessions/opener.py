@@ -2,8 +2,8 @@
 
 Owns these calls of Codex and the handling of their failures. The caller turns the client's request
 into params of a thread, and the `OpeningResult` into the answer of the ACP method. This module also
-makes a session ready before each prompt: the newest Codex has to load its thread, and the client's
-MCP servers have to start.
+makes a session ready before each prompt: the newest Codex has to load the session's thread, and the
+client's MCP servers have to start.
 """
 
 from __future__ import annotations
@@ -68,7 +68,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 UNLOAD_SECONDS: Final = 5.0
-"""Seconds for Codex to unload a thread, and to store one that is closed without a prompt."""
+"""Seconds for Codex to unload a thread, or to store a thread that was never prompted when the
+client closes the session."""
 
 STORE_SECONDS: Final = 1.0
 """Seconds for Codex to store a thread that was never prompted, when the thread is handed over or
@@ -86,7 +87,7 @@ class Setup(NamedTuple):
     client: SessionClient | None = None
     """The session's own client, if it has one (over the network)."""
     cancels: bool = False
-    """Whether a process that has the session open cancels what runs in it, and hands it over."""
+    """Whether another process cancels what runs in the session there, to hand the session over."""
 
     @property
     def cwd(self) -> str:
@@ -105,8 +106,8 @@ class OpeningResult(NamedTuple):
 
 
 class SessionOpener:
-    """Opens sessions on the newest connection to Codex, and after its loss on the next one.
-    ``peers`` returns the `ThreadPeers` that asks other processes for sessions."""
+    """Opens sessions on the newest connection to Codex. ``peers`` returns the `ThreadPeers` that
+    asks other processes for sessions."""
 
     def __init__(
         self,
@@ -127,7 +128,7 @@ class SessionOpener:
         self._peers = peers
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self.openings: SessionScopes = SessionScopes()
-        """The openings of stored sessions, also of those that wait for the lock."""
+        """The openings of stored sessions, also the openings that wait for the lock."""
         self.waiting_prompts: SessionScopes = SessionScopes()
         """The prompts that wait until their session is ready."""
 
@@ -150,7 +151,7 @@ class SessionOpener:
             )
         except (ErrorReply, NotAnswered, TransportError) as error:
             raise opening_errors.session_error(error) from error
-        if codex.believes_worktrees:  # it would trust a directory that calls itself a worktree
+        if codex.believes_worktrees:  # would trust a directory that calls itself a worktree
             params = without_false_worktree(setup.params, setup.cwd, config_read)
             setup = setup._replace(params=params)
         if "developerInstructions" in setup.params:  # the configured instructions come first
@@ -211,7 +212,7 @@ class SessionOpener:
             except CodexAcpError as error:
                 raise opening_errors.session_error(error) from error
         try:
-            return await self._result(
+            return await self._open_settings(
                 thread_id, codex, result, how, setup, directory, source=source, restore=restore
             )
         except BaseException:  # the request failed or was cancelled: no client knows the session
@@ -271,9 +272,9 @@ class SessionOpener:
                     session_id, setup.params, setup.servers,
                     held=held, state=state, client=setup.client,
                 )  # fmt: skip
-                self._sessions.find(session_id)  # makes the `Session`, which shows what was held
+                self._sessions.find(session_id)  # makes the `Session`, which shows ``held``
             try:
-                return await self._result(session_id, codex, result, how, setup, directory)
+                return await self._open_settings(session_id, codex, result, how, setup, directory)
             except BaseException:
                 if not self._is_busy(session_id):
                     if earlier is None:
@@ -285,7 +286,7 @@ class SessionOpener:
     async def _leave_earlier(
         self, earlier: OpenSession, session: Session, codex: AppServerConnection, setup: Setup
     ) -> None:
-        """Detach a `Session` that is opened again, and unload its thread if that has to be."""
+        """Detach a `Session` that is opened again; unload its thread if Codex must read params."""
         await self._store(codex, session.id)
         self._check_no_prompt(session.id)  # a prompt may have come during `_store`
         earlier.unloaded = True  # if this opening fails, the next prompt resumes the thread
@@ -316,7 +317,7 @@ class SessionOpener:
             return
         startups = self._sessions.intake.mcp
         still_starting = await startups.wait_started(session_id, opened.awaited_mcp_servers)
-        if not opened.awaited_mcp_servers:  # another prompt has waited, too, and told the person
+        if not opened.awaited_mcp_servers:  # another prompt waited meanwhile, and sent the notice
             return
         opened.awaited_mcp_servers = frozenset()
         session = self._sessions.find(session_id)
@@ -402,11 +403,12 @@ class SessionOpener:
             with suppress(ErrorReply, NotAnswered):  # a later resume reports what is wrong
                 await codex.call_raw("thread/inject_items", params)
 
-    async def _result(
+    async def _open_settings(
         self, session_id: str, codex: AppServerConnection, result: JsonValue, how: How,
         setup: Setup, directory: Directory, *, source: str | None = None,
         restore: dict[str, JsonValue] | None = None,
     ) -> OpeningResult:  # fmt: skip
+        """Open a session's settings with `Config.open`; return them with the session's notices."""
         defaults = self._app_server.defaults
         first_mode = defaults.mode if how == "new" else None
         config = await self._config.open(
@@ -498,13 +500,13 @@ class SessionOpener:
         if not turns and thread.get("parentThreadId") is None:
             return None  # no turn runs, and the thread is no sub-agent's
         try:
-            known: Thread = CODEX_MODELS.decode("Thread", {**thread, "turns": turns}, "a thread")
+            decoded: Thread = CODEX_MODELS.decode("Thread", {**thread, "turns": turns}, "a thread")
         except CodexAcpError as error:
             logger.warning("thread %s: %s", session_id, error)
             return None
-        self._sessions.intake.items.learn_thread(known)
+        self._sessions.intake.items.learn_thread(decoded)
         held.put_first(("turn/started", {"threadId": session_id, "turn": turn}) for turn in turns)
-        return known.turns[0].id if known.turns else None
+        return decoded.turns[0].id if decoded.turns else None
 
     def _title_state(self, result: JsonValue, client: SessionClient | None) -> SessionState | None:
         """Return the mapping's state for a thread that has a title; None for no title."""
@@ -533,8 +535,8 @@ class SessionOpener:
 def _notices(
     directory: Directory, unrestored: str | None, linked: Sequence[tuple[str, str]]
 ) -> list[str]:
-    """Return texts about configuration that was left out because nobody trusts the directory,
-    settings that Codex refused (``unrestored``), and instructions ``linked`` from elsewhere."""
+    """Return texts about configuration that is left out of a directory that nobody trusts, settings
+    that Codex refused (``unrestored``), and instructions ``linked`` from another directory."""
     found = [] if directory.untrusted_root is None else unused_folders(directory.config_read)
     if not found and not linked and unrestored is None:
         return []

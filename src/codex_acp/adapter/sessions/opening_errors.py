@@ -1,6 +1,6 @@
 """Errors for requests that Codex refused, or whose session cannot be opened.
 
-Codex's code of an error does not tell the reason: some functions ask Codex for it.
+Codex's code of an error does not name the reason, so some functions ask Codex for the reason.
 """
 
 from __future__ import annotations
@@ -63,8 +63,8 @@ def archived_session(session_id: str, error: RpcError) -> RpcError:
 
 
 def never_stored(session_id: str, error: RpcError) -> RpcError:
-    """Return the error for an open session that the next Codex does not know: Codex stores a thread
-    only with its first turn."""
+    """Return the error for an open session that the next Codex does not have, because Codex stores
+    a thread only with its first turn."""
     message = (
         f"Codex has ended, and has nothing of the session {session_id!r}: it had no first prompt, "
         "or was deleted; start a new session"
@@ -146,7 +146,7 @@ async def may_exist(codex: AppServerConnection, session_id: str) -> bool:
 async def explain_refusal(
     codex: AppServerConnection, session_id: str, error: RpcError
 ) -> dict[str, JsonValue] | None:
-    """Raise the reason why Codex refused a thread with ``error``, whose code does not tell it.
+    """Raise the reason why Codex refused a thread with ``error``.
 
     Raises RpcError -32002 if Codex has no such thread, -32600 if the thread is in the archive;
     else returns the thread, or None if Codex does not answer.
@@ -167,8 +167,8 @@ async def explain_refusal(
 async def raise_if_open_elsewhere(
     codex: AppServerConnection, session_id: str, error: CodexAcpError
 ) -> None:
-    """Raise RpcError -32600 with the name of the process that has the thread open, if ``error``
-    says that another process has."""
+    """Raise RpcError -32600 with the name of the other process that has the thread open, if
+    ``error`` reports one."""
     if not is_open_elsewhere(error):
         return
     from codex_acp.codex.connection.thread_peers import writer_of

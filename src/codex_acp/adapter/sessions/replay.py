@@ -214,7 +214,7 @@ class SubAgentHistories:
         def show(item: models.ThreadItem, turn_id: str) -> None:
             nonlocal last_turn_id, state
             self._note_shown(agent, item)
-            if turn_id != last_turn_id:  # the state is that of one turn
+            if turn_id != last_turn_id:  # each turn has a state of its own
                 last_turn_id, state = turn_id, SessionState(self._features)
             for event in show_history_item(state, item, turn_running=False):
                 self._outflow.send(agent.thread_id, as_event_of_sub_agent(event, agent))
@@ -320,7 +320,8 @@ async def _newest_item(
 
 
 async def running_turn(codex: AppServerConnection, thread_id: str) -> JsonValue:
-    """Return a thread's running turn with its stored items. Raises ErrorReply, TransportError."""
+    """Return a thread's running turn with its stored items; None if no turn runs. Raises
+    ErrorReply, TransportError."""
     params: JsonValue = {
         "threadId": thread_id, "limit": 1, "sortDirection": "desc", "itemsView": "full",
     }  # fmt: skip

@@ -64,16 +64,15 @@ if TYPE_CHECKING:
 
 
 class Session:
-    """An open session on one app-server. ``thread.follow`` begins to receive its notifications.
+    """An open session on one app-server. ``thread.follow`` subscribes to the notifications.
 
     ``spawn`` starts a task that may outlive a request. ``settle`` withdraws the person's questions
     of a turn; called with None, it withdraws all questions and interrupts the sub-agents.
     ``ensure_git_consent`` asks the person, before a turn, whether git may run the programs that
     git's configuration names; it raises RpcError if the turn may not begin.
     ``on_unloaded`` is called when Codex reports that it unloaded the thread. ``may_be_below``
-    returns whether a thread may be a sub-agent of the session. ``earlier`` returns the earlier
-    notifications of a sub-agent's thread, from before the session follows it. All methods run on
-    the loop's thread.
+    returns whether a thread may be a sub-agent of the session. ``earlier`` returns the
+    notifications of a sub-agent's thread that came before the session follows the thread.
     """
 
     def __init__(
@@ -93,9 +92,9 @@ class Session:
     ) -> None:
         self.id = session_id
         self.commands: SessionCommands
-        """The slash commands; `session_services.SessionServices.add` sets them once it exists."""
+        """The slash commands; set by `session_services.SessionServices.add`."""
         self.loss: str | None = None
-        """How the session lost its Codex; None while it has one."""
+        """How the session lost its Codex; None while the session has a Codex."""
         self._codex = codex
         self._settle = settle
         self._ensure_git_consent = ensure_git_consent
@@ -113,7 +112,7 @@ class Session:
         """Token usage of the thread before the running turn."""
         self._turn_calls = TurnCalls(codex, session_id)
         self.driver: SessionDriver = SessionDriver(self._turn_calls, self, spawn)
-        self.sub_agents.on_activity = self._sub_agents_changed
+        self.sub_agents.on_activity = self._send_sub_agents
         self.plan_mode: PlanMode
         """Set together with `commands`."""
         self._plan: PlanQuestion
@@ -140,8 +139,8 @@ class Session:
         ``on_accepted`` is called with the message's id when Codex has taken the message. ``early``:
         the turn of this prompt, if its ``turn/start`` was sent before this session was made.
 
-        While another prompt runs, this one is steered into that prompt's turn if Codex allows it,
-        and ends with the turn. If not, it waits; with ``joins`` it fails with `NothingRuns`.
+        While another prompt runs, this prompt is steered into the running turn if Codex allows it,
+        and ends with the turn. Else it waits, or with ``joins`` fails with `NothingRuns`.
 
         Raises RpcError: -32602 for content that cannot be sent, -32002 while the session is being
         closed, -32600 when too many prompts wait, -32603 when the turn failed or Codex is gone
@@ -197,8 +196,8 @@ class Session:
         return tuple(self._state.remarks)
 
     def change_client(self, features: ClientFeatures) -> dict[str, SessionEvents]:
-        """Show the session from now on to a client with these capabilities. Return the open
-        commands in the form that it can show: the events of each tool call."""
+        """Show the session from now on to a client with these capabilities. Return the events that
+        show the open commands to this client, by tool call."""
         self._state.features = features
         self.sub_agents.announce_again()
         return show_again(self._state)
@@ -272,7 +271,7 @@ class Session:
         self._state.own_messages[message_id] = None
 
     def settle_questions(self, turn_id: str | None) -> None:
-        """Withdraw the person's questions of a turn; None: all, those of sub-agents too."""
+        """Withdraw the person's questions of a turn; None: of all turns, also of sub-agents."""
         self._settle(turn_id)
 
     def prepare_turn(self) -> None:
@@ -336,8 +335,8 @@ class Session:
         if now == "idle":
             self._outflow.flush()
 
-    def _sub_agents_changed(self) -> None:
-        """Send the state with the sub-agents that work; while a turn runs, its changes have it."""
+    def _send_sub_agents(self) -> None:
+        """Send which sub-agents work; while a turn runs, the turn's own state updates say it."""
         if self.driver.machine.activity == "idle":
             self.send_state()
 

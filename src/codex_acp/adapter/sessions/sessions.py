@@ -1,8 +1,8 @@
 """The sessions of one agent, and the connections to Codex that they are on.
 
 A session is *opening* until Codex has answered, then *open*, in the end *closed*. An open session
-holds its notifications and gets its `Session` when it is first used: the answer that opens the
-session waits for no imports. A session outlives the connection it was opened on (`Sessions.move`).
+holds its notifications, and gets its `Session` at its first use: the answer that opens the session
+waits for no imports. A session outlives the connection on which it was opened (`Sessions.move`).
 Must not know ACP's methods.
 """
 
@@ -275,8 +275,8 @@ class Sessions:
                 opened.session.detach()
 
     def put_back(self, session_id: str, earlier: OpenSession) -> None:
-        """Have a session as before it was opened again, which failed: with its ``earlier`` entry,
-        whose thread is resumed before the next turn."""
+        """Restore the ``earlier`` entry of a session, because opening the session again failed. The
+        next turn resumes the thread first."""
         self.close(session_id)
         earlier.unloaded = True
         self._open[session_id] = earlier
@@ -309,7 +309,7 @@ class Sessions:
         message: Sequence[TextBlock],
         on_accepted: Callable[[str], None] | None,
     ) -> EarlyTurn | None:
-        """Send ``turn/start`` for a session's first prompt; None if that has to wait."""
+        """Send ``turn/start`` for a session's first prompt; None if the prompt has to wait."""
         opened = self._open.get(session_id)
         if opened is None or opened.session is not None or opened.early is not None:
             return None
@@ -330,21 +330,20 @@ class Sessions:
         opens: bool = True,
     ) -> None:
         """Ask the person, before Codex runs git in a directory, for consent to the programs that
-        git's configuration there names. Only a client that knows the session can ask: one that has
-        it open, or ``opens`` it now; a fork's source may be unknown. Raises RpcError -32600 without
-        consent."""
+        git's configuration of the directory names. Only a client that has the session open, or
+        ``opens`` it now, can show the question. Raises RpcError -32600 without consent."""
         from codex_acp.adapter.sessions.activity import SessionActivity
 
-        its_client = client or self.client_of(session_id)
+        session_client = client or self.client_of(session_id)
         opened = self._open.get(session_id)
         if opened is None or opened.session is None:
-            activity = SessionActivity(lambda now: its_client.outflow.send(session_id, now))
+            activity = SessionActivity(lambda now: session_client.outflow.send(session_id, now))
             asking = activity.asking_first
         else:
             asking = opened.session.driver.asking
         knows_session = opens or opened is not None
         await self.git_consent.ensure(
-            codex, directory, session_id, its_client if knows_session else None, asking
+            codex, directory, session_id, session_client if knows_session else None, asking
         )
 
     def is_live(self, session_id: str) -> bool:
@@ -353,12 +352,12 @@ class Sessions:
         if opened.connection is not self._connection or opened.codex.closed:
             return False
         driver = None if opened.session is None else opened.session.driver
-        # A prompt that runs needs no resume; while the person reviews its plan, no turn runs.
+        # A prompt that runs needs no resume. While the person reviews a plan, no turn runs.
         has_turn = driver is not None and driver.busy and driver.reviewing is None
         return has_turn or not opened.unloaded
 
     def mark_all_unloaded(self) -> None:
-        """Have each thread resumed before its next turn: the params to open threads are new."""
+        """Have each thread resumed before its next turn, because the params of threads are new."""
         for opened in self._open.values():
             opened.unloaded = True
 
@@ -394,7 +393,7 @@ class Sessions:
             ensure_git_consent=lambda: self.ensure_git_consent(
                 opened.codex, opened.cwd, session_id
             ),
-            on_unloaded=partial(self._unloaded, opened),
+            on_unloaded=partial(self._note_unloaded, opened),
             may_be_below=partial(self._may_be_below, session_id),
             on_sub_agent=lambda *threads: self.on_sub_agent(session_id, *threads),
             earlier=opened.take_unclaimed,
@@ -413,8 +412,8 @@ class Sessions:
     def _may_be_elsewhere(self, session_id: str, opened: OpenSession) -> bool:
         return bool(opened.connection.intake.items.environments_of(session_id))
 
-    def _unloaded(self, opened: OpenSession) -> None:
-        """Note that Codex unloaded a session's thread, which the adapter did not ask for."""
+    def _note_unloaded(self, opened: OpenSession) -> None:
+        """Note that Codex unloaded a session's thread, and say so if the adapter has not asked."""
         if not opened.unloaded and opened.session is not None:
             opened.unloaded = True
             opened.session.say(CLOSED_BY_CODEX)
@@ -439,8 +438,9 @@ class Sessions:
         return session is not None and session.rights_changed()
 
     def running_turns(self, session_id: str) -> set[tuple[str, object]]:
-        """Return thread and turn of each turn that runs in a session and in its sub-agents. The
-        session's own turn is there as a run, too: Codex may not have named the turn yet."""
+        """Return thread and turn of each turn that runs in a session and in its sub-agents. The set
+        also has the run of the session's own turn, because Codex may not have named the turn yet.
+        """
         opened = self._open[session_id]
         turns: set[tuple[str, object]] = set()
         if opened.session is not None:
@@ -484,7 +484,7 @@ class Sessions:
         return next((each for each in sessions if thread_id in each.sub_agents), None)
 
     def cancel_sub_agent(self, thread_id: str) -> bool:
-        """Interrupt a sub-agent and those below it; return whether the thread is a sub-agent's."""
+        """Interrupt a sub-agent and all below it; return whether the thread is a sub-agent's."""
         root = self._root_of(thread_id)
         if root is None:
             return False

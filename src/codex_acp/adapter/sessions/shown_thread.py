@@ -4,9 +4,9 @@ The thread is a session's root thread or a sub-agent's. Owns the mapping's state
 what waits: pieces of text, file reads for an edit, output that comes too fast. Joins the pieces of
 one text that came in one read. The host sends the events, and follows the turns.
 
-`OrderedSteps` has the files of an edit read in a thread. Later steps of the session wait behind the
-step that needs the files; other sessions continue. A read that takes too long is given up: its step
-then runs with every file marked as not looked at.
+`OrderedSteps` reads the files of an edit in a thread of this process. Later steps of the session
+wait behind the step that needs the files. Other sessions continue. After a read that takes too
+long, the step runs with every file marked as not looked at.
 """
 
 from __future__ import annotations
@@ -63,16 +63,16 @@ MAX_FILES: Final = 64
 """Files whose texts one `look_at_files` returns."""
 
 MAX_BEHIND: Final = 2_000
-"""Steps that may wait behind a read: with more of them, the read is given up."""
+"""Steps that may wait behind a read; one more ends the wait for the read."""
 
 
 def start_thread(work: Callable[[], None]) -> None:
-    """Run ``work`` in a thread that does not keep the process alive."""
+    """Run ``work`` in a daemon thread, which does not keep the process alive."""
     Thread(target=work, name="codex-acp files", daemon=True).start()
 
 
 class OrderedSteps:
-    """The steps of one session. At most one thread reads their files, even if a read hangs."""
+    """The steps of one session. At most one daemon thread reads files, even if a read hangs."""
 
     def __init__(self, roots: Mapping[str, str]) -> None:
         self._roots = roots
@@ -81,7 +81,7 @@ class OrderedSteps:
         """The files that `_waiting_step` waits for; see `read`."""
         self._later_steps: deque[Callable[[], None]] = deque()
         self._reading = False
-        """Whether the thread runs; also after its read was given up."""
+        """Whether the daemon thread runs, perhaps after the wait for its read has ended."""
         self._timer: asyncio.TimerHandle | None = None
         self._wait_over = asyncio.Event()
         """Set for a moment when a step waits no longer."""
@@ -101,9 +101,9 @@ class OrderedSteps:
             self._run_waiting()
 
     def read(self, wanted: Mapping[str, bool], step: Callable[[Looks], None]) -> None:
-        """Look at the files in a thread, then call ``step`` with the looks.
+        """Look at the files in a daemon thread, then call ``step`` with the looks.
 
-        If no file is wanted or a thread already reads, call ``step`` at once, with every file
+        If no file is wanted or the thread still reads, call ``step`` at once, with every file
         marked as not looked at. ``wanted`` maps each path to whether its text is read, too (False:
         only where the path leads). Only a step may call this while another step waits."""
         if not wanted or self._reading:
@@ -163,9 +163,9 @@ class OrderedSteps:
         step, self._waiting_step = self._waiting_step, None
         self._end_wait()
         if step is not None:
-            _run(partial(step, not_looked_at(self._wanted) if looks is None else looks))
+            _run_step(partial(step, not_looked_at(self._wanted) if looks is None else looks))
         while self._later_steps and self._waiting_step is None:
-            _run(self._later_steps.popleft())
+            _run_step(self._later_steps.popleft())
 
     def _end_wait(self) -> None:
         if self._timer is not None:
@@ -175,7 +175,7 @@ class OrderedSteps:
         self._wait_over.clear()
 
 
-def _run(step: Callable[[], None]) -> None:
+def _run_step(step: Callable[[], None]) -> None:
     try:
         step()
     except Exception:
@@ -226,14 +226,14 @@ _MEMBERS_OF_PIECE: Final = frozenset({"threadId", "turnId", "itemId", "delta"})
 
 
 class ThreadHost(Protocol):
-    """Decides what of a thread is shown, and sends it: a session, or a sub-agent's session. A class
-    that inherits from this shows everything, and may leave out further methods."""
+    """Decides which notifications of a thread are shown, and sends their events: a session, or a
+    sub-agent's session. The default methods show everything."""
 
     def on_arrival(self, method: str, params: JsonValue) -> None:
         """Handle a notification before it queues behind file reads: it may name a sub-agent."""
 
     def on_turn_event(self, method: str, params: JsonValue) -> None:
-        """Note what a notification of `TURN_METHODS` means for turns, shown or not."""
+        """Note a notification of `TURN_METHODS`, even one that is not shown."""
 
     def may_show(self, method: str, params: JsonValue) -> bool:
         """Return whether the notification may be shown now."""
@@ -324,23 +324,23 @@ class ShownThread:
         self._host.thread_gone(error)
 
     def call_in_order(self, step: Callable[[], None]) -> None:
-        """Call ``step`` after everything that has arrived is shown."""
+        """Call ``step`` after all notifications that have arrived are shown."""
         self._flush_pieces()
         self._steps.put(step)
 
     async def wait_shown(self) -> None:
-        """Wait until everything that has arrived was shown."""
+        """Wait until all notifications that have arrived were shown."""
         self._flush_pieces()
         await self._steps.wait_idle()
 
     async def look(self, wanted: Mapping[str, bool]) -> Looks:
-        """Look at paths on the disk, after everything that has arrived; ``wanted``: path → whether
-        to read the file's text."""
+        """Look at paths on the disk, after all notifications that have arrived; ``wanted``: path →
+        whether to read the file's text."""
         self._flush_pieces()
         return await self._steps.look(wanted)
 
     def stop_showing(self) -> None:
-        """Unsubscribe, and drop what was not shown yet."""
+        """Unsubscribe, and drop the notifications that were not shown yet."""
         self.unsubscribe()
         self._steps.drop()
         if self._timer is not None:
@@ -399,7 +399,7 @@ class ShownThread:
             self._show_pieces(*self._text, text)
 
     def _show_pieces(self, method: str, turn_id: str, item_id: str, text: str) -> None:
-        """Show joined pieces of one text, after everything that has arrived."""
+        """Show joined pieces of one text, after all earlier notifications."""
         if self._steps.busy:
             self._steps.put(self._show_pieces, method, turn_id, item_id, text)
         elif self._host.may_show_pieces(turn_id):
