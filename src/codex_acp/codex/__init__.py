@@ -8,9 +8,9 @@
         print(result.text)
 
 `codex_acp.codex.sync` is for programs without an event loop. Models, events and server requests are
-in `codex_acp.codex.types`: its ``Thread`` and ``Turn`` are data, those here are objects with
-methods. Names load when they are first
-used: importing this package loads neither a model nor pydantic nor an event loop.
+in `codex_acp.codex.types`: ``Thread`` and ``Turn`` are data there, and objects with methods here.
+Names load when they are first used: importing this package loads neither a model nor pydantic nor
+an event loop.
 """
 
 from __future__ import annotations

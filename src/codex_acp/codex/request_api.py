@@ -39,8 +39,8 @@ APPROVAL_METHODS: Final = frozenset({
 
 
 class RequestApi(HandlerRegistration, AppServerConnection):
-    """The part of `CodexClient` that answers requests; ``_requests`` and ``_on_refused`` are those
-    of `AppServerConnection`."""
+    """The part of `CodexClient` that answers requests; `AppServerConnection` sets ``_requests``
+    and ``_on_refused``."""
 
     _runner: PolicyRunner | None = None
     _has_policy = False

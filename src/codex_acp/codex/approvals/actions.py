@@ -4,13 +4,13 @@ An action has a place and names paths. Some actions are items of a turn (`has_it
 
 Codex (0.147 to 0.171) finds the action of an answer by thread and call id alone
 (openai/codex#30963), and the model chooses the call id. If several actions share a call id, the
-last one that Codex asked about runs, whichever was allowed. `ActionIds` therefore refuses them all
+last action that Codex asked about runs, whichever was allowed. `ActionIds` therefore refuses all
 (fails closed; contract 3.7), in the adapter and under a policy. Codex itself makes the ids of
-sub-commands and of inputs to a running command: they are never those of the item around them.
+sub-commands and of inputs to a running command: none of them is the id of the item around it.
 
 An allowed action counts until its item has ended unchanged; an action without an item until Codex
 has taken the answer. Remaining risk: an answer and a second request can cross on their way. Codex
-always sends that request, and it ends the turn before the second command has begun.
+always sends the second request, which ends the turn before the second command has begun.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
 
 REDACTED: Final = "[REDACTED_SECRET]"
-"""Text of an item in place of each secret that Codex recognizes; an approval has the secret."""
+"""Text in an item in place of each secret that Codex recognizes; an approval shows the secret."""
 
 _GLOB_SIGN: Final = re.compile(r"[*?\[{]")
 
@@ -145,8 +145,8 @@ def changes_of(approval: ApprovalRequest) -> Sequence[models.FileUpdateChange]:
 
 
 def elsewhere(approval: ApprovalRequest) -> tuple[str, ...]:
-    """Return the environment in which the action will run, if it is not this machine; if Codex does
-    not say in which one, those of the thread. Empty: the action runs on this machine."""
+    """Return the environment in which the action will run, or all environments of the thread if
+    Codex does not say in which one. Empty: the action runs on this machine."""
     named = getattr(approval.request.params, "environment_id", None)
     match approval:
         case CommandApproval() | PermissionsApproval() if named is not None:
@@ -157,8 +157,8 @@ def elsewhere(approval: ApprovalRequest) -> tuple[str, ...]:
 
 
 def unseen_looks(approval: ApprovalRequest) -> dict[str, PathLook]:
-    """Return the looks of an action that may be on another machine, for which nobody may look at
-    this disk; empty if the action is on this machine."""
+    """Return `LOOK_ELSEWHERE` for each path of an action that may run on another machine, about
+    which this disk says nothing; empty if the action runs on this machine."""
     return dict.fromkeys(named_paths(approval), LOOK_ELSEWHERE) if elsewhere(approval) else {}
 
 
@@ -217,8 +217,8 @@ def path_of_entry(path: models.FileSystemPath, cwd: str | None) -> str | None:
 def comparable_looks(
     shown: Mapping[str, PathLook], now: Mapping[str, PathLook]
 ) -> dict[str, PathLook]:
-    """Return the looks to compare with those that were ``shown``: those of ``now``. If the disk had
-    not answered in time, return the shown look: the person has agreed to an unknown place."""
+    """Return the looks of ``now`` for the ``shown`` paths. A path whose shown look came without an
+    answer of the disk keeps this look: the person has agreed to an unknown place."""
     missing = PathLook(problem="was not looked at")
     return {
         path: look if look.problem == NOT_IN_TIME else now.get(path, missing)
@@ -268,8 +268,8 @@ def command_written_to(approval: CommandApproval) -> str | None:
 
 
 def ends_when_allowed(approval: ApprovalRequest) -> bool:
-    """Return whether the answer ends the action. No notification follows a grant of permissions,
-    and a command that gets an input runs on."""
+    """Return whether the action counts as ended once it is allowed. No notification follows a
+    grant of permissions, and a command that gets an input runs on."""
     return isinstance(approval, PermissionsApproval) or is_input(approval)
 
 
@@ -403,8 +403,8 @@ class ActionIds(Generic[K]):
     """Thread and answer id that were used for several actions → the turn, until it ends."""
 
     def enter(self, key: K, action: ApprovalRequest | Place, turn_id: str) -> Collision[K] | None:
-        """Enter a request, by its place if it is no known approval. If it collides, it is not
-        entered, and the caller must decline it."""
+        """Enter a request; ``action`` is its place if it is no known approval. A request that
+        collides is not entered, and the caller must decline the request."""
         new = (
             _Entry(key, None, action, turn_id)
             if isinstance(action, Place)
@@ -504,11 +504,11 @@ class ActionIds(Generic[K]):
 
     def _end_turns(self, thread_id: str, turn_id: str | None, except_id: str | None = None) -> None:
         """Forget allowed actions and barred ids of a turn, or of all turns if ``turn_id`` is None,
-        and those of an unknown turn. Pending entries stay until their owner settles them."""
+        and also of an unknown turn. Pending entries stay until their owner settles them."""
 
         def is_over(thread: str, turn: str) -> bool:
-            is_one = turn_id is None or turn in (turn_id, "")
-            return thread == thread_id and turn != except_id and is_one
+            is_meant = turn_id is None or turn in (turn_id, "")
+            return thread == thread_id and turn != except_id and is_meant
 
         self._entries = [
             entry
@@ -528,9 +528,9 @@ def _collide(entry: _Entry[K], new: _Entry[K]) -> bool:
     place, new_place = entry.place, new.place
     if (place.thread_id, place.answer_id) != (new_place.thread_id, new_place.answer_id):
         return False
-    # An allowed command that runs in a sandbox may ask for a connection, with the command's id.
     if entry.approval is None or new.approval is None or not has_item(entry.approval):
         return True
+    # An allowed command that runs in a sandbox may ask for a connection, with the command's id.
     return not (entry.allowed and entry.resolved and is_network(new.approval))
 
 

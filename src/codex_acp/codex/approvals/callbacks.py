@@ -73,7 +73,7 @@ async def end_task(task: asyncio.Task[Any], seconds: float) -> bool:
 
 
 def as_async(function: Callable[[Any], Any]) -> Callable[[Any], Awaitable[Any]]:
-    """Return the function itself if it is async, else one that runs it in a thread."""
+    """Return the function itself if it is async, else a function that runs it in a thread."""
     if is_async(function):
         return function
 

@@ -4,9 +4,9 @@ Only `accepting_reply` makes accepting replies, after the checks of contract 3.2
 ledger calls it with a person's answer, and the policy runner with a policy's grant; a test allows
 no other caller.
 
-The offered grants (contract 2.6, 3.6) are those that the request lists. A kind of request that
-cannot list any offers what its response schema allows. Only this module checks that a grant was
-offered; Codex does not.
+The offered grants (contract 2.6, 3.6) are the grants that the request lists. A kind of request that
+cannot list grants offers all that the response schema allows. Only this module checks that a grant
+was offered; Codex does not.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Once:
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """This action and what Codex treats as equal, for the rest of the session.
+    """This action and all actions that Codex treats as equal, for the rest of the session.
 
     Equal are: the same command in the same directory; any change to the same files, even their
     deletion; any call of the same tool; the same permissions for every command and edit.
@@ -58,7 +58,7 @@ class Session:
 
 @dataclass(frozen=True, slots=True)
 class Always:
-    """Every call of this tool, in every directory and later session: Codex writes it to its
+    """Every call of this tool, in every directory and later session: Codex writes the grant to its
     configuration."""
 
 
@@ -84,8 +84,8 @@ Grant: TypeAlias = Once | Session | Always | RememberPrefix | RememberHost
 
 
 def allows(grant: Grant) -> bool:
-    """Return whether the grant lets the action run: each does but a rule that denies a host."""
-    return not (isinstance(grant, RememberHost) and grant.action != "allow")
+    """Return whether the grant lets the action run. Only a rule that denies a host does not."""
+    return not isinstance(grant, RememberHost) or grant.action == "allow"
 
 
 class OfferedGrants(NamedTuple):
@@ -148,7 +148,7 @@ def _command_grants(params: models.CommandExecutionRequestApprovalParams) -> Off
 
 
 def _listed_grants(params: models.CommandExecutionRequestApprovalParams) -> OfferedGrants:
-    """Return the grants of ``availableDecisions``; without these, those of the request's kind."""
+    """Return the grants of ``availableDecisions``; if absent, the grants of the request's kind."""
     if params.available_decisions is None:
         if params.additional_permissions is not None or params.kind != "command":
             return OfferedGrants((Once(),))
@@ -266,8 +266,8 @@ def _members(model: WireModel) -> dict[str, JsonValue]:
 
 
 def digest_of(approval: ApprovalRequest, looks: Mapping[str, PathLook] | None = None) -> str:
-    """Return the SHA-256 of the canonical JSON of `arguments_of`, of where its paths lead, and of
-    the files that it moves: Codex moves the text that a file has by then."""
+    """Return the SHA-256 of the canonical JSON of `arguments_of`, with the places that the paths
+    lead to, and the texts of moved files: Codex moves the text that a file has by then."""
     changes = changes_of(approval)
     created, moved = created_paths(changes), {each.path for each in changes if move_target(each)}
     places = {
@@ -300,8 +300,8 @@ def accepting_reply(
     """Return the reply that lets an action run, if it passes every check of contract 3.2.
 
     ``shown`` is the digest of the action that was shown; ``now`` is the action as Codex last
-    reported it, None if it is gone; ``looks`` has where its paths lead now; ``running`` is whether
-    its turn still runs.
+    reported it, None if it has ended; ``looks`` has the places that the paths lead to now;
+    ``running`` is whether the action's turn still runs.
     """
     if grant not in offered:
         return NotGranted("unknown_option", f"{grant!r} was not offered")

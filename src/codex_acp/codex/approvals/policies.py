@@ -10,7 +10,7 @@ only for display (``commandActions``) and leaves out parts: for ``cat a | awk '{
 it lists ``cat a`` alone. A command is therefore allowed only if each of its simple commands was
 named, and if its simple commands include all that Codex lists.
 
-Codex's own settings decide whether it asks at all. Checked on Codex 0.163: under approval policy
+Codex's own settings decide whether Codex asks at all. Checked on Codex 0.163: under approval policy
 ``never`` it asks nobody, and in a sandbox the tool or the escalated command fails; with full access
 everything runs. ``on-request`` and every ``granular`` policy ask about MCP tools in every sandbox.
 """
@@ -95,8 +95,8 @@ class ApprovalQuestion:
     digest: str
     """SHA-256 of the canonical JSON of the arguments and of where their paths led when asked."""
     real_paths: Mapping[str, str | None] = field(default_factory=dict)
-    """Each path that the action names → where it really leads, links followed. Decide by this path;
-    it is None if that could not be found out."""
+    """Each path that the action names → the real path, links followed. Decide by the real path; it
+    is None if nobody could find it out."""
     replaced: tuple[str, ...] = ()
     """Paths at which a file exists that an addition or a move would replace."""
 

@@ -85,10 +85,10 @@ class _OpenQuestion:
     """A question that the policy or the handler has not answered."""
 
     turn: tuple[str, str] | None
-    """Thread and turn whose end withdraws the question, as Codex's own settling does; None for a
-    request that is no known approval, which only a request with its id withdraws."""
+    """Thread and turn. The question is withdrawn when the turn ends, or Codex settles the request.
+    None for a request that is no known approval: only another request with its id withdraws it."""
     withdrawn: asyncio.Future[Deny]
-    """Done when the answer does not matter any more: the denial in place of the answer."""
+    """Has the denial to use in place of the answer, once the answer does not matter any more."""
 
     def withdraw(self, reason: str, *, answered: bool = True) -> None:
         if not self.withdrawn.done():
@@ -160,7 +160,7 @@ class PolicyRunner(NotificationSink):
             return self._refuse(request, OPEN_ALREADY)
         if isinstance(question, ApprovalQuestion):
             opened = await self._enter(key, question)
-        elif answer_id is not None:  # no known approval, for which Codex awaits an answer
+        elif answer_id is not None:  # no known approval, but Codex waits for an answer
             turn_id = getattr(request.params, "turn_id", "")
             place = actions.Place(answer_id[0], turn_id, answer_id[1], None)
             opened = await self._enter(key, place)
@@ -198,7 +198,7 @@ class PolicyRunner(NotificationSink):
             # In this task, by which the client recognizes a handler that closes the client.
             reply = await handler(request)
         except asyncio.CancelledError:
-            if not _is_shared(withdrawn) or task.uncancel():  # somebody else cancelled it, too
+            if not _is_shared(withdrawn) or task.uncancel():  # cancelled by others, too
                 raise
             return self._refuse(request, actions.SHARED_ID)
         finally:
@@ -241,8 +241,8 @@ class PolicyRunner(NotificationSink):
     async def _enter(
         self, key: _Key, question: ApprovalQuestion | actions.Place
     ) -> _OpenQuestion | None:
-        """Open the question; return None, and fail closed, if Codex could confuse its action. The
-        question of a request that is no known approval is its place."""
+        """Open the question; return None, and fail closed, if Codex could confuse its action. For
+        a request that is no known approval, ``question`` is the place."""
         thread_id, turn_id, turn = question.thread_id, question.turn_id or "", None
         if isinstance(question, actions.Place):
             collision = self._ids.enter(key, question, turn_id)
@@ -399,7 +399,7 @@ class PolicyRunner(NotificationSink):
                 self._apply(event)
 
     def _apply(self, event: notifications.ServerNotification) -> None:
-        """Apply a notification: interrupt turns and withdraw questions that it makes unsafe."""
+        """Apply a notification; interrupt turns and withdraw questions that have become unsafe."""
         self.items.apply(event)
         reach = self.foreign_reach.apply(event)
         if reach is not None:  # a Codex without hooks did not refuse the call (contract 3.9c)

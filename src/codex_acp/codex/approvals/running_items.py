@@ -2,7 +2,7 @@
 
 Follows the app-server's notifications, for the adapter and for headless policies: notifications
 alone prove where a request comes from. Also tells which paths the changes of an item make and
-remove: those functions are not in `actions`, which loads only when Codex asks for an approval.
+remove: these functions stand here because `actions` loads only when Codex asks for an approval.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ are declined."""
 
 
 LOCAL: Final = "local"
-"""The id of the environment that is this machine: Codex gives it to no other one."""
+"""The id of the environment that is this machine: Codex gives no other one this id."""
 
 
 @record
@@ -65,14 +65,15 @@ class Items:
     """The items, turns and parents of all threads of one app-server connection."""
 
     opened: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Threads that this side opened: never sub-agents, even if a model names them as such. Each has
-    the ids of its environments, if Codex lists them."""
+    """Thread that this side opened → the ids of its environments, if Codex lists them. No such
+    thread is a sub-agent, even if a model names it as one."""
     _items: dict[tuple[str, str], RunningItem] = field(default_factory=dict)
     _running_on: LastOnes[tuple[str, str], RunningItem] = field(
         default_factory=partial(LastOnes, MAX_ENDED)
     )
     """Commands that run on after the end of their turn, and shared items that may still run."""
     _turns: dict[str, str] = field(default_factory=dict)
+    """Thread → its running turn."""
     _outer: dict[str, str] = field(default_factory=dict)
     """Thread → the turn around its running turn: items of a review have the outer turn's id."""
     _ended: LastOnes[str, None] = field(default_factory=partial(LastOnes, MAX_ENDED))
@@ -237,11 +238,11 @@ class Items:
         ]
 
     def environments_of(self, thread_id: str) -> tuple[str, ...]:
-        """Return the environments of a thread, or of the nearest thread above it that is known to
-        have any; empty if there is only this machine."""
+        """Return the environments of a thread, or of the nearest thread above it with listed
+        environments; empty if there is only this machine."""
         for each in (thread_id, *self.ancestors_of(thread_id)):
-            if known := self.opened.get(each) or self._environments.get(each):
-                return known if any(environment != LOCAL for environment in known) else ()
+            if listed := self.opened.get(each) or self._environments.get(each):
+                return listed if any(environment != LOCAL for environment in listed) else ()
         return ()
 
     def ancestors_of(self, thread_id: str) -> list[str]:
@@ -262,7 +263,7 @@ class Items:
 
 def full_server_name(server: str, environment: str | None) -> str:
     """Return the name of an MCP server, with the environment that registered it, if one did:
-    ``name (environment id)``. Two servers may have one name; Codex allows no space in it."""
+    ``name (environment id)``. Two servers may have one name; Codex allows no space in a name."""
     return server if environment is None else f"{server} (environment {environment})"
 
 
@@ -349,8 +350,8 @@ def move_target(change: models.FileUpdateChange) -> str | None:
 
 
 class Reach(NamedTuple):
-    """A turn to interrupt, because its model called a thread of another session, or because such a
-    call sent it a message."""
+    """A turn to interrupt, because its model called a thread of another session, or because the
+    turn got the message of such a call."""
 
     thread_id: str
     turn_id: str
@@ -365,7 +366,7 @@ class _SentInput(NamedTuple):
     """Thread and item of the call."""
     thread_id: str
     text: str | None
-    """None if Codex does not tell it."""
+    """None if Codex does not report the text."""
 
 
 class ForeignReach:
@@ -403,7 +404,7 @@ class ForeignReach:
         return Reach(thread, turn, others)
 
     def _was_sent(self, thread: str, message: models.UserMessageThreadItem) -> bool:
-        """Return whether a model of another session sent a message, and forget its call."""
+        """Return whether a model of another session sent a message, and forget the call."""
         if message.client_id is not None:  # a client sent it
             return False
         text = None  # with images and mentions, the call has no exact text to compare

@@ -65,9 +65,9 @@ def hook_arguments(python: str, script: str) -> tuple[str, ...]:
 
 
 def refusal(call: dict[str, object], home: str) -> str | None:
-    """Return why a tool call may not be made, None if it may; ``home`` is the ``CODEX_HOME``. A
+    """Return why a tool call is refused, None if it is allowed; ``home`` is the ``CODEX_HOME``. A
     thread may reach the agents of its session, but not the session's root thread."""
-    tool = str(call["tool_name"])  # of the older tools, for example: multi_agent_v1send_input
+    tool = str(call["tool_name"])  # an older tool's name is, for example, multi_agent_v1send_input
     if tool.startswith(OF_MCP_SERVERS):
         return None
     caller = call.get("agent_id") or call["session_id"]

@@ -114,8 +114,8 @@ class AppServerConnection(CodexCalls):
         self._decoder: NotificationDecoder | None = None
         self._gate = ReadingGate(self._connection.pause_reading, self._connection.resume_reading)
         self.opened_threads: LastOnes[str, tuple[str, ...]] = LastOnes(MAX_OPENED)
-        """Threads that this side opened: never sub-agents, even if a model names them as such. Each
-        has the ids of its environments, as Codex last listed them."""
+        """Thread that this side opened → the ids of its environments, as Codex last listed them. No
+        such thread is a sub-agent, even if a model names it as one."""
         self.believes_worktrees: bool = False
         """Whether this Codex trusts false worktrees (`handshake.believes_worktrees`)."""
         self.unloads_at_once: bool = False
@@ -212,7 +212,7 @@ class AppServerConnection(CodexCalls):
     async def call_raw(self, method: str, params: JsonValue = None) -> JsonValue:
         """Call a method that this library may not know, with plain JSON data both ways.
 
-        ``params`` None leaves them out. Raises the errors of calls, except InvalidPayload.
+        ``params`` None sends no params. Raises the errors of calls, except InvalidPayload.
         """
         return await self._request(method, _params_of(params, None))
 
@@ -304,7 +304,7 @@ class AppServerConnection(CodexCalls):
     ) -> None:
         """Give ``sink`` the notifications of a thread, or only those of ``methods``.
 
-        ``thread_id`` None stands for notifications without a thread, and those of threads without a
+        ``thread_id`` None stands for notifications without a thread, and for each thread without a
         sink, such as a sub-agent's. Several sinks may share a thread. If the connection has ended,
         the sink's `on_closed` is called at once. Raises MisuseError for an id that is no text.
         """
@@ -392,6 +392,7 @@ class AppServerConnection(CodexCalls):
 
 
 def _params_of(params: WireModel | Any | None, params_class: str | None) -> EncodedJson | None:
+    """Encode ``params``; ``params_class`` is None for a method whose params may be left out."""
     from codex_acp.jsonrpc import EncodedJson
 
     if params is None:
@@ -403,7 +404,7 @@ def _params_of(params: WireModel | Any | None, params_class: str | None) -> Enco
         try:
             encoded = encode_json(params)
         except TypeError:
-            encoded = None  # has values that JSON lacks
+            encoded = None  # has other values than JSON: `encode` converts or refuses them
         if encoded and (encoded.find(b"\\ud") < 0 or _is_unicode(params)):
             return encoded
     from codex_acp.wire.codec import encode  # imported here, because the handshake needs no model

@@ -35,29 +35,29 @@ def post(
     repetition: asyncio.Task[None] | None = None
 
     def stop_waiting() -> bool:
-        """Stop waiting for the reply; return False if that has happened before."""
+        """Stop waiting for the reply; return False if nobody waits any more."""
         nonlocal is_waiting
         was_waiting, is_waiting = is_waiting, False
         if was_waiting:
             gate.__exit__()
         return was_waiting
 
-    def reply(outcome: JsonValue | CodexAcpError) -> None:
+    def deliver(outcome: JsonValue | CodexAcpError) -> None:
         if stop_waiting():
             on_reply(outcome)
 
     async def repeat(refused: ErrorReply) -> None:
         try:
-            reply(await call_again(lambda: connection.call(method, params), refused))
+            deliver(await call_again(lambda: connection.call(method, params), refused))
         except CodexAcpError as error:
-            reply(error)
+            deliver(error)
 
     def on_outcome(outcome: Outcome) -> None:
         nonlocal repetition
         if isinstance(outcome, ErrorReply) and outcome.code == OVERLOADED and is_waiting:
             repetition = asyncio.ensure_future(repeat(outcome))
         else:
-            reply(outcome.result if isinstance(outcome, Response) else outcome)
+            deliver(outcome.result if isinstance(outcome, Response) else outcome)
 
     def abandon() -> None:
         if stop_waiting():

@@ -59,7 +59,7 @@ class LaunchOptions:
 
     ``codex``: path or name of the binary (`find_codex`, with ``env``). ``args``: more arguments of
     ``codex app-server``, for example ``("-c", "model=gpt-5.5")``. ``env``: the whole environment
-    of the process, None for this process's own. ``cwd``: the directory it starts in.
+    of the process, None for this process's own. ``cwd``: the process's directory.
     """
 
     # No dataclass: importing dataclasses takes longer than spawning the process.

@@ -76,7 +76,7 @@ class NotificationDecoder:
     def decode(self, method: str, params: JsonValue) -> ServerNotification:
         """Decode a notification once for all sinks, which must not change the event."""
         last = self.last
-        if last is not None and last[1] is params is not None and last[0] == method:
+        if last is not None and last[0] == method and params is not None and last[1] is params:
             return last[2]
         event = decode_notification(method, params)
         self.last = (method, params, event)

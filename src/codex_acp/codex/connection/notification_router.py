@@ -43,7 +43,7 @@ def is_unloaded(method: str, params: JsonValue) -> bool:
 
 def thread_of(params: JsonValue) -> str | None:
     """Return the thread id of params: ``threadId``, else ``thread.id``, else None."""
-    thread_id = params.get("threadId") if type(params) is dict else None  # fast: usually there
+    thread_id = params.get("threadId") if type(params) is dict else None  # the usual case, fast
     return thread_id if isinstance(thread_id, str) else text_at(params, "thread", "id")
 
 
@@ -54,7 +54,7 @@ class _Subscription(NamedTuple):
 
 
 class NotificationRouter:
-    """Gives each notification to the sinks of its thread; if there are none, to those of None."""
+    """Gives each notification to the sinks of its thread, else to the sinks of thread None."""
 
     def __init__(self) -> None:
         # Replaced and never changed: a sink may subscribe or unsubscribe while it is called.

@@ -150,7 +150,7 @@ class ServerRequests:
 
     def on_request_again(self, request: Request) -> None:
         """Handle a request with the id of a request whose handler runs (docs/contract.md, 3.7).
-        Codex sends an equal request again after ``thread/resume``: ignore that one. If the requests
+        Codex sends an open request again after ``thread/resume``: ignore the second. If the two
         differ, Codex could apply an answer to the wrong request: refuse this id."""
         from codex_acp.wire.codec import same_json
 

@@ -1,8 +1,8 @@
 """Make the calls that the adapter and `CodexClient` share. Imports no generated models.
 
 `let_go` frees a thread for another process: only one process can write a thread, as long as its
-Codex has the thread loaded. By default, Codex keeps it loaded for a minute or, if older, half an
-hour after the last subscriber has left; `UNLOAD_AT_ONCE` of `launch` takes that delay away.
+Codex has the thread loaded. By default, Codex keeps a thread loaded for a minute after the last
+subscriber has left, an older Codex for half an hour; `UNLOAD_AT_ONCE` of `launch` ends this delay.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ async def login_is_missing(codex: AppServerConnection) -> bool:
     needs_login = value_at(answer, "requiresOpenaiAuth") is True
     if not needs_login or value_at(answer, "account") is not None:
         return False
-    # Raises if the configuration cannot be read: that, and not the login, is the fault.
+    # If the configuration cannot be read, this raises: the login is not the fault.
     await codex.call_raw("config/read", {})
     return True
 
 
 async def is_no_directory(codex: AppServerConnection, path: str) -> bool:
     """Return whether a path surely is no directory. Codex checks a path that is no directory on
-    this machine, because it may run on another one."""
+    this machine, because Codex may run on another one."""
     if os.path.isdir(path):  # noqa: ASYNC240, PTH112 - quick; no pathlib before a session is open
         return False
     try:
@@ -75,7 +75,7 @@ async def let_go(codex: AppServerConnection, thread_id: str) -> None:
     """Unsubscribe from a thread, and wait until Codex has unloaded it, `UNLOAD_SECONDS` at most.
     Then another process may write the thread. Raises as `AppServerConnection.call_raw` does."""
     unloaded = AwaitedNotification(CLOSED, thread_id)
-    codex.subscribe_all(unloaded, frozenset({CLOSED}))  # of all threads: it looks for its own
+    codex.subscribe_all(unloaded, frozenset({CLOSED}))  # it ignores other threads
     try:
         result = await codex.call_raw("thread/unsubscribe", {"threadId": thread_id})
         # An older Codex knows no `UNLOAD_AT_ONCE`: its delay is too long to wait for.

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 State: TypeAlias = Literal["unknown", "opening", "busy", "free"]
-"""State of a thread in the process that answers; ``free``: it has let the thread go."""
+"""State of a thread in the process that answers, which has let a ``free`` thread go."""
 
 logger = logging.getLogger(__name__)
 
@@ -66,8 +66,8 @@ class ThreadPeers:
     """Asks other processes for threads, and answers their questions, for any connection to Codex.
 
     ``client`` returns the name of the client that this process serves. ``let_go`` is called with
-    the id of a thread that another process wants: it lets the thread go if it may, and returns the
-    thread's state.
+    a thread's id and the `Asker` that wants the thread; it lets the thread go if it may, and
+    returns the thread's state.
     """
 
     def __init__(
@@ -145,6 +145,7 @@ class ThreadPeers:
                 if not is_open_elsewhere(error):
                     raise
             attempts += 1
+            # A second attempt always: an ended process loses its threads a moment later.
             if monotonic() > deadline or (attempts > 1 and not may_be_freed):
                 raise failure
             await asyncio.sleep(TRY_AGAIN_SECONDS)
@@ -172,15 +173,15 @@ class ThreadPeers:
         for answer in replies.answers:
             match answer.get("state"):
                 case "busy":
-                    raise _busy(refused, question, answer)
+                    raise _busy_error(refused, question, answer)
                 case "opening":
-                    may_be_freed, failure = True, _busy(refused, question, answer)
+                    may_be_freed, failure = True, _busy_error(refused, question, answer)
                 case "free":
                     may_be_freed = True
         return may_be_freed, failure
 
 
-def _busy(
+def _busy_error(
     refused: ErrorReply, question: dict[str, JsonValue], answer: dict[str, JsonValue]
 ) -> ThreadOpenElsewhere:
     name = "".join(char for char in text_at(answer, "client") or "" if char.isprintable())
@@ -194,7 +195,7 @@ LOCKS: Final = "thread-writer-locks"
 """The folder of a Codex home with a locked file for each thread that is open."""
 
 MAX_LOCKS: Final = 256
-"""Lock files that are examined, however many there are."""
+"""Lock files that are examined at most."""
 
 _LOCK_SUFFIX: Final = ".lock"
 
@@ -208,7 +209,7 @@ class Writer(NamedTuple):
     started_by: tuple[int, str] | None
     """Id and name of the parent process."""
     stopped: int | None
-    """Id of the process, or else of its parent, that is stopped (Ctrl-Z) and cannot answer."""
+    """Id of the process, or else of its parent, if it is stopped (Ctrl-Z) and cannot answer."""
 
     def __str__(self) -> str:
         parent = ""
