@@ -1,1 +1,1 @@
-"""PURE: the contract. What each server request of Codex is, and what may answer it."""
+"""PURE: decide what each server request of Codex becomes, and which replies it may get."""

@@ -61,7 +61,7 @@ _NO_COMMAND: Final = "(no command given)"
 UNKNOWN_COMMAND: Final = "a running command that is not known any more"
 _NETWORK: Final[dict[bool | None, str]] = {True: "network", False: "no network"}
 _FOR_GOOD: Final = "always, in every directory and later session"
-"""How long Codex keeps a rule that it writes to its own files, in ``CODEX_HOME``."""
+"""How long Codex keeps a rule, which it writes to a file in ``CODEX_HOME``."""
 _BOOKKEEPING: Final = frozenset(
     {"threadId", "turnId", "itemId", "approvalId", "startedAtMs", "availableDecisions"}
 )
@@ -84,7 +84,7 @@ def choices(
     plain rejection comes before the lasting ones, because some clients take the first option whose
     kind rejects. An action that is not shown in full cannot be allowed.
     """
-    parts = [part.text for part in _action(approval)]
+    parts = [part.text for part in _parts_of_action(approval)]
     if isinstance(approval, classes.FileChangeApproval):
         parts = [change.diff for change in approval.item.changes]
     is_complete = all(len(visible(part, multiline=True)) <= CONTENT_LIMIT for part in parts)
@@ -104,7 +104,7 @@ def choices(
 
 
 def _label(grant: grants.Grant, approval: classes.ApprovalRequest) -> str:
-    """Return the label of an option: how far Codex takes the grant (`docs/contract.md`, 2.6)."""
+    """Return the label of an option, which says all that the grant allows (contract 2.6)."""
     match grant:
         case grants.Once():
             return "Allow once"
@@ -126,7 +126,7 @@ def _label(grant: grants.Grant, approval: classes.ApprovalRequest) -> str:
 
 
 def _reach(approval: classes.ApprovalRequest) -> str:
-    """Return what a grant for the session, or for good, covers."""
+    """Return the actions that a grant for the session, or for good, allows."""
     match approval:
         case classes.McpToolApproval(item=call) | classes.McpToolQuestion(item=call):
             return f"every call of {inline(f'{server_of(call)}/{call.tool}', None)}, any arguments"
@@ -162,8 +162,8 @@ def permission_call(
 ) -> events.ToolCallChanged:
     """Return the permission request's tool call. ``sub_agent`` is the thread id of the sub-agent
     that asks, if one does. The content of a file change is left out: the client keeps the diffs
-    that were announced with the item. An action on another machine has no kind: a client
-    that decides by it means this machine."""
+    that were announced with the item. An action on another machine has the kind ``other``: a client
+    that decides by the kind means this machine."""
     title, kind = _title(approval, looks)
     where = other_environment(approval)
     if where is not None:
@@ -187,7 +187,7 @@ def permission_call(
 
 
 def other_environment(approval: classes.ApprovalRequest) -> str | None:
-    """Return where the action will run, as the beginning of a sentence; None: on this machine."""
+    """Return the other machine of an action, as the beginning of a sentence; None: this machine."""
     names = [inline(name) for name in elsewhere(approval)]
     if len(names) > 1:
         return f"On one of {', '.join(names)} (Codex does not say which)"
@@ -247,7 +247,7 @@ def _title(approval: classes.ApprovalRequest, looks: Looks) -> tuple[str, events
 
 
 def _shown_command(approval: classes.ApprovalRequest, command: str, looks: Looks) -> str:
-    """Return the command. If its directory or permissions lead through links, show where to."""
+    """Return the command, and the real paths if links lead its directory or permissions away."""
     noted = {path: f"{shown_path(path)}{place_notes(looks, path)}" for path in real_paths(looks)}
     if not noted:
         return inline(command)
@@ -342,7 +342,8 @@ def _content(approval: classes.ApprovalRequest, looks: Looks) -> list[CallConten
         return []
     where = other_environment(approval)
     content: list[CallContent] = [] if where is None else [TextBlock(f"{where}.")]
-    content += [code_content(part.text, part.language, part.heading) for part in _action(approval)]
+    parts = _parts_of_action(approval)
+    content += [code_content(part.text, part.language, part.heading) for part in parts]
     if cwd := _cwd(approval):
         content.append(TextBlock(f"In {shown_path(cwd, None)}{place_notes(looks, cwd)}"))
     if lines := place_lines(looks, [path for path in looks if path != _cwd(approval)]):
@@ -358,7 +359,7 @@ def _cwd(approval: classes.ApprovalRequest) -> str | None:
 
 
 def reason_shown(approval: classes.ApprovalRequest) -> str | None:
-    """Return the reason, quoted from whoever asks; None if the request gives none."""
+    """Return the reason as a quotation of the asker; None if the request gives no reason."""
     reason = shortened(_reason(approval) or "", CONTENT_LIMIT)
     if not reason:
         return None
@@ -387,7 +388,7 @@ def command_of(approval: classes.ApprovalRequest, looks: Looks) -> events.Comman
     return subject if is_plain(subject.cwd) else None
 
 
-def _action(approval: classes.ApprovalRequest) -> list[_Part]:
+def _parts_of_action(approval: classes.ApprovalRequest) -> list[_Part]:
     """Return the parts that the title and the announced diff do not show in full."""
     match approval:
         case classes.McpToolApproval(item=call) | classes.McpToolQuestion(item=call):

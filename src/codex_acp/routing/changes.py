@@ -86,7 +86,7 @@ class Change:
 
     @property
     def is_surprising(self) -> bool:
-        """Return whether the change loses a file unnamed, or a link leads a path elsewhere."""
+        """Return whether a file is lost without a deletion, or a link leads a path elsewhere."""
         paths = filter(None, (self._change.path, self.target))
         looks = {path: self._looks[path] for path in paths if path in self._looks}
         is_lost = self.replaced is not None or self._removes_itself
@@ -94,12 +94,12 @@ class Change:
 
     @property
     def _removed(self) -> list[str]:
-        """Return the paths that the change removes; a removed link leaves its target."""
+        """Return the paths that the change removes; the target of a removed link stays."""
         return removed_paths([self._change])
 
     @property
     def _removes_itself(self) -> bool:
-        """Return whether a move leads to the file's own place: Codex writes and then removes it."""
+        """Return whether a move leads to the file's own place: Codex then removes the file."""
         source = self._looks.get(self._change.path, PathLook()).place or self._change.path
         target = self.target and (self._looks.get(self.target, PathLook()).real or self.target)
         return source == target
@@ -133,7 +133,7 @@ class Change:
                 assert_never(kind)
 
     def title_part(self, write: Callable[[str], str], *, mixed: bool) -> str:
-        """Return the file for a title; ``mixed``: the title's verb is not that of this change."""
+        """Return the file for a title; ``mixed``: the title has another verb than this change."""
         path = self._change.path
         notes = _notes(self._looks, path, removed=bool(self._removed))
         if mixed and self.verb in _PARTICIPLES:
@@ -141,7 +141,7 @@ class Change:
         if isinstance(self._change.kind, AddPatchChangeKind):
             notes += self._unread_notes()
         if self._removes_itself:
-            notes.append(self._own_place)
+            notes.append(self._own_place_note)
         shown = f"{write(path)}{_in_brackets(notes)}"
         if self.target is None or self._removes_itself:
             return shown
@@ -186,7 +186,7 @@ class Change:
 
     def locations(self) -> list[Location]:
         """Return the paths of the change, as named and where they really lead; none if the change
-        may be on another machine, because a client opens files of this one."""
+        may be on another machine, because a client opens files of this machine."""
         if self._is_elsewhere:
             return []
         paths = [path for path in (self._change.path, self.target) if path is not None]
@@ -242,8 +242,8 @@ class Change:
         return [moved, code_content(replaced_text, heading=heading)]
 
     def _texts(self) -> tuple[str, str] | None:
-        """Return the file's text before and after the edit; None if either is not certain. The look
-        may have found the text before or after: try both directions."""
+        """Return the file's text before and after the edit; None if one of them is not certain. A
+        look may have found the text before the edit or after it: try both directions."""
         at_source = self._looks.get(self._change.path, PathLook()).text
         at_target = self._looks.get(self.target or self._change.path, PathLook()).text
         patch = patch_of(self._change)
@@ -266,12 +266,12 @@ class Change:
         return texts if max(map(len, texts)) <= WHOLE_TEXT_LIMIT else None
 
     @property
-    def _own_place(self) -> str:
+    def _own_place_note(self) -> str:
         """The note of a move that removes its file."""
         return f"moved to its own place, {shown_path(self.target or '', None)}, which removes it"
 
     def _unread_notes(self) -> list[str]:
-        """Return the note why a replaced file's old text is not shown; nothing if it is shown."""
+        """Return the note why a replaced file's old text is not shown; none if it is shown."""
         replaced = self.replaced
         if replaced is None or _text_within_limit(replaced) is not None:
             return []
@@ -282,7 +282,7 @@ class Change:
         target = [] if self.target is None else [self.target]
         lines = place_lines(self._looks, [self._change.path, *target], self._removed)
         if self._removes_itself:
-            lines.append(f"{shown_path(self._change.path, None)}: {self._own_place}")
+            lines.append(f"{shown_path(self._change.path, None)}: {self._own_place_note}")
         lines += [
             f"{shown_path(self.target or self._change.path)} is replaced: {why}"
             for why in self._unread_notes()
@@ -315,7 +315,7 @@ def shown_path(path: str, limit: int | None = TITLE_LIMIT) -> str:
 
 
 def leads_to(looks: Looks, path: str, *, removed: bool = False) -> str | None:
-    """Return where links in a path lead; None if the path is as named."""
+    """Return where links in a path lead; None if they lead to the path as named, or if unknown."""
     look = looks.get(path)
     if look is None or look.problem:
         return None
@@ -324,7 +324,7 @@ def leads_to(looks: Looks, path: str, *, removed: bool = False) -> str | None:
 
 
 def place_notes(looks: Looks, path: str) -> str:
-    """Return in brackets where links in a path lead; empty if the path is as named."""
+    """Return in brackets where links in a path lead; "" if they lead to the path as named."""
     return _in_brackets(_notes(looks, path))
 
 
@@ -348,7 +348,7 @@ def real_paths(looks: Looks, removed: Sequence[str] = ()) -> dict[str, str]:
 
 
 def patch_of(change: FileUpdateChange) -> str:
-    """Return the hunks of an edit, without the target of a move that Codex writes behind them."""
+    """Return the hunks of an edit, without the target of a move that Codex writes after them."""
     target = move_target(change)
     return change.diff.removesuffix(f"\n\nMoved to: {target}") if target else change.diff
 
@@ -376,6 +376,7 @@ def _text_within_limit(look: PathLook) -> str | None:
 
 
 def _written_out(change: FileUpdateChange, text: str, language: str, *heading: str) -> TextBlock:
+    """Return the text of a change as code, below the lines of ``heading`` and the paths."""
     lines = [*heading, inline(change.path)]
     target = move_target(change)
     if target is not None:
@@ -411,7 +412,7 @@ class Hunk(NamedTuple):
 
 
 def parse_hunks(diff: str) -> list[Hunk] | None:
-    """Return the hunks of a diff without file headers; None without a hunk, or with other lines."""
+    """Return the hunks of a diff without file headers; None without hunks or with other lines."""
     lines = _lines(diff)
     hunks: list[Hunk] = []
     at = 0
@@ -433,7 +434,7 @@ def apply_hunks(hunks: Sequence[Hunk], text: str) -> str | None:
     after: list[str] = []
     at = 0
     for hunk in hunks:
-        start = hunk.old_start - 1 if hunk.old else hunk.old_start  # `-N,0`: behind line N
+        start = hunk.old_start - 1 if hunk.old else hunk.old_start  # `-N,0`: after line N
         fits = tuple(lines[start : start + len(hunk.old)]) == hunk.old
         if not fits or not at <= start <= len(lines):
             return None
@@ -459,7 +460,7 @@ def first_changed_line(hunks: Sequence[Hunk]) -> int:
         if old != new:
             break
         same += 1
-    start = hunk.new_start if hunk.new else hunk.new_start + 1  # `+N,0`: behind line N
+    start = hunk.new_start if hunk.new else hunk.new_start + 1  # `+N,0`: after line N
     return max(1, start + same)
 
 
@@ -471,8 +472,8 @@ def _lines(text: str) -> list[str]:
 
 
 def _read_hunk(header: re.Match[str], lines: list[str], at: int) -> tuple[Hunk, int] | None:
-    """Return the hunk whose lines begin at ``at``, and the index of the line behind it; None if the
-    lines do not fit the header."""
+    """Return the hunk whose lines begin at ``at``, and the index of the line after the hunk; None
+    if the lines do not fit the header."""
     old_start, old_count, new_start, new_count = (
         1 if part is None else int(part) for part in header.groups()
     )

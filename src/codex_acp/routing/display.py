@@ -2,10 +2,10 @@
 
 A character without a glyph of its own is written as its code point in ⟦ ⟧: control, bidirectional,
 zero-width and other format characters, unpaired surrogates, line separators, every space but the
-plain one, fillers, variation selectors, private-use and unassigned code points. A ⟦ of the text is
-written so, too. Thus texts with an invisible difference look different, and no text can imitate the
-notation. Apply `visible` only once: applied again, it changes its own ⟦. Look-alikes that have a
-glyph stay.
+plain one, fillers, variation selectors, private-use and unassigned code points. A ⟦ of the text
+becomes its code point, too. Thus texts with an invisible difference look different, and no text can
+imitate the notation. Apply `visible` only once: a second call changes the ⟦ of the first.
+Look-alikes that have a glyph stay.
 
 Clients show text as Markdown, which can hide a part of it, show a label in place of a target, or
 fetch an image. Foreign text is therefore shown as code: `inline` within a line, `block` on its own.
@@ -48,8 +48,8 @@ def visible(text: str, *, multiline: bool = False) -> str:
 
 
 def still_visible(text: str) -> str:
-    """Make a text of several lines visible in which some parts already are. A ⟦ of the text is kept
-    and looks like notation: never use this for what a person decides by."""
+    """Make a text of several lines visible, some parts of which `visible` has returned. A ⟦ of the
+    text stays and looks like notation: never use this for a text by which a person decides."""
     return visible(text, multiline=True).replace(_notation(ord(_OPEN)), _OPEN)
 
 
@@ -59,7 +59,7 @@ def visible_controls(text: str) -> str:
     Keeps characters that `visible` writes out: every space, joiners and variation selectors (emoji
     and several scripts need them), private use, ⟦. Writes out control characters except newline and
     tab, and characters that change the direction or the lines of a text. Two texts may look the
-    same: never use this for what a person decides by.
+    same: never use this for a text by which a person decides.
     """
     return text.translate(_CONTROLS_ONLY)
 
@@ -88,7 +88,7 @@ def inline(text: str, limit: int | None = TITLE_LIMIT) -> str:
 
 
 def as_code(shown: str) -> str:
-    """Wrap visible text as code unless every Markdown shows it unchanged."""
+    """Wrap visible text as code unless every dialect of Markdown shows the text unchanged."""
     unchanged = not shown or (
         _PLAIN_WORDS.fullmatch(shown) is not None and _MARKDOWN_SIGNS.search(shown) is None
     )
@@ -127,14 +127,14 @@ def block(text: str, language: str = "") -> str:
 
 
 def json_text(value: object) -> str:
-    """Return JSON as text, indented if it is short: each of 100,000 values that stand 100 levels
-    deep would begin with 200 spaces."""
+    """Return JSON as text, indented if it is short. In a long one, each of 100,000 values that
+    stand 100 levels deep would begin with 200 spaces."""
     text = json.dumps(value, ensure_ascii=False)
     return text if len(text) > TITLE_LIMIT else json.dumps(value, indent=2, ensure_ascii=False)
 
 
 def quoted_words(server: str, text: str) -> str:
-    """Quote the whole text of an MCP server, each line marked so that none can pass as ours."""
+    """Quote the whole text of an MCP server, each line marked so that no line passes as ours."""
     return f"{server_name(server)} says:\n{quotation(text)}"
 
 
@@ -157,11 +157,12 @@ def _is_harmless(char: str) -> bool:
     return char.isprintable() or char in _JOINERS or category(char) in {"Zs", "Co"}
 
 
-class _Notation(dict[int, str]):
-    """A table for `str.translate` that adds a character when the character first occurs."""
+class _Translation(dict[int, str]):
+    """A table for `str.translate` that adds a character when the character first occurs.
+    ``is_shown`` gets a character, and returns whether the text keeps it."""
 
-    def __init__(self, known: dict[int, str], is_shown: Callable[[str], bool] = has_glyph) -> None:
-        super().__init__(known)
+    def __init__(self, fixed: dict[int, str], is_shown: Callable[[str], bool] = has_glyph) -> None:
+        super().__init__(fixed)
         self._is_shown = is_shown
 
     def __missing__(self, code: int) -> str:
@@ -179,10 +180,10 @@ _PLAIN_WORDS: Final = re.compile(
 )
 """Words, and signs without a meaning in Markdown after the first word of a line."""
 _MARKDOWN_SIGNS: Final = re.compile(r"\A\d+[.)](?: |\Z)|--|\.\.\.(?! |\Z)|  | \Z")
-"""Signs that Markdown changes even so: a list's number, joined dashes and dots, lost spaces."""
-_LINES: Final = _Notation({ord("\n"): "\n", ord("\t"): "\t", ord(_OPEN): _notation(ord(_OPEN))})
-_ONE_LINE: Final = _Notation(
+"""Parts of `_PLAIN_WORDS` that Markdown changes: a list's number, dashes, dots, lost spaces."""
+_LINES: Final = _Translation({ord("\n"): "\n", ord("\t"): "\t", ord(_OPEN): _notation(ord(_OPEN))})
+_ONE_LINE: Final = _Translation(
     {ord("\n"): _NEWLINE_SIGN, ord("\t"): _TAB_SIGN}
     | {ord(sign): _notation(ord(sign)) for sign in (_OPEN, _NEWLINE_SIGN, _TAB_SIGN)}
 )
-_CONTROLS_ONLY: Final = _Notation({ord(char): char for char in _LAYOUT}, _is_harmless)
+_CONTROLS_ONLY: Final = _Translation({ord(char): char for char in _LAYOUT}, _is_harmless)

@@ -1,10 +1,10 @@
 """PURE: ask a person for input as an elicitation, and make the one reply that follows (contract 2).
 
 Owns the request to the client, the reply to Codex, the texts of both, and whether the client can be
-asked at all (2.2, 2.4). Must not know approvals: nothing here can make an accepting
-approval reply (2.3), and a request that claims to be an approval never becomes an elicitation
-(2.2). ``_meta`` of an answer is dropped: persistence belongs to approvals (2.6). Elicitations are
-plain JSON here, because they are the same in all versions of ACP.
+asked at all (2.2, 2.4). Must not know approvals: nothing here can make a reply that accepts an
+approval (2.3), and a request that claims to be an approval never becomes an elicitation (2.2).
+``_meta`` of an answer is dropped: only an approval can be remembered (2.6). Elicitations are plain
+JSON here, because they are the same in all versions of ACP.
 
 The questions of ``item/tool/requestUserInput`` are the model's. A question with options becomes a
 choice of their labels; ``isOther`` adds a text field, whose name is no question's id. A question
@@ -89,7 +89,7 @@ class FormElicitation:
     """A form for a person, from an MCP server or from the model."""
 
     schema: Form
-    """Sent with ``elicitation/create``; the answer is checked against it."""
+    """The form that ``elicitation/create`` sends, and that the answer must fit."""
     server: str | None
     """The MCP server's name in Codex; None if the model asks."""
     message: str
@@ -194,7 +194,7 @@ def user_input_elicitation(
             label = forms.field_label(question.id)
             return forms.Unrepresentable(f"its question {label} offers one label with two meanings")
         fields_of_questions.append(_add_fields(question, choices, fields, {*ids, *fields}))
-    required = [names.id for names in fields_of_questions if names.text is None]
+    required = [each.id for each in fields_of_questions if each.text is None]
     schema: Form = {"type": "object", "properties": fields}
     if required:
         schema["required"] = required
@@ -211,7 +211,7 @@ def _add_fields(
     fields: dict[str, Field],
     taken: set[str],
 ) -> QuestionFields:
-    """Add the fields of one question to ``fields``; no name is added that is in ``taken``."""
+    """Add the fields of one question to ``fields``; a second field gets a name not in ``taken``."""
     name, title = question.id, visible(question.header or question.id)
     text = visible(question.question, multiline=True)
     fields[name] = {"type": "string", "title": title, "description": text}
@@ -245,7 +245,7 @@ def create_request(
     sub_agent: str | None = None,
 ) -> dict[str, Any]:
     """Return the params of ``elicitation/create``. ``elicitation_id`` must be unique on the
-    client's connection, so it cannot be the MCP server's own; only the mode ``url`` sends it.
+    client's connection, so an MCP server's own id does not do; only the mode ``url`` sends an id.
     ``sub_agent`` is the thread id of the sub-agent that asks, if one does (contract 3.9)."""
     params: dict[str, Any] = {"sessionId": session_id}
     match elicitation:
@@ -317,7 +317,7 @@ def _accepted(
     elicitation: AskedElicitation, content: Mapping[str, object] | None
 ) -> ElicitationReply:
     if isinstance(elicitation, UrlElicitation):
-        # A page asks for no content: what a client adds is dropped.
+        # A page asks for no content: the content of an answer is dropped.
         return ElicitationReply(_mcp_response("accept", None), "accepted", None, _SEAL)
     checked = validate(elicitation.schema, content)
     if isinstance(checked, InvalidContent):
@@ -326,11 +326,11 @@ def _accepted(
     if elicitation.questions is None:
         return ElicitationReply(_mcp_response("accept", checked.value), "accepted", None, _SEAL)
     answers = {}
-    for names in elicitation.questions:
-        label = checked.value.get(names.choice) if names.choice is not None else None
-        text = checked.value.get(names.text) if names.text is not None else None
+    for fields in elicitation.questions:
+        label = checked.value.get(fields.choice) if fields.choice is not None else None
+        text = checked.value.get(fields.text) if fields.text is not None else None
         given = [part for part in (label, text or None) if isinstance(part, str)]
-        answers[names.id] = models.ToolRequestUserInputAnswer(answers=given)
+        answers[fields.id] = models.ToolRequestUserInputAnswer(answers=given)
     response = models.ToolRequestUserInputResponse(answers=answers)
     return ElicitationReply(response, "accepted", None, _SEAL)
 
@@ -382,7 +382,7 @@ def elicitation_for(
             make = partial(user_input_elicitation, request.params)
         case _:
             assert_never(wanted)
-    if not can_ask:  # first: a large form takes long to convert
+    if not can_ask:  # before `make`, which takes long for a large form
         return Unaskable(f"this client cannot {ability}. {question}")
     elicitation = make()
     if isinstance(elicitation, forms.Unrepresentable | RefusedUrl):
@@ -408,7 +408,8 @@ class AsyncQuestions:
 
 
 def async_questions(completed: models.ItemCompletedNotification) -> AsyncQuestions | None:
-    """Return the questions in a completed message; None without any, or if the model waits."""
+    """Return the questions in a completed message; None if it has none, or if the model waits for
+    the answers."""
     item = completed.item
     if not isinstance(item, models.AgentMessageThreadItem) or item.delivery != "async":
         return None

@@ -155,8 +155,8 @@ class Unrepresentable:
 
 
 def acp_form(schema: models.McpElicitationSchema) -> Form | Unrepresentable:
-    """Return ``schema`` as an ACP form, or what ACP would lose. A form without fields is a yes/no
-    question."""
+    """Return ``schema`` as an ACP form, or why ACP cannot carry it. A form without fields is a
+    yes/no question."""
     try:
         form = _form(schema)
     except LossError as loss:
@@ -168,9 +168,9 @@ def acp_form(schema: models.McpElicitationSchema) -> Form | Unrepresentable:
 def acp_form_of_json(schema: object) -> Form | Unrepresentable:
     """Convert the JSON of a form in the modes ``openai/form`` and ``openaiForm``."""
     fields = object_at(schema, "properties")
-    counted = islice(fields.values(), MAX_FIELDS)  # with more, the choices do not matter
+    counted = islice(fields.values(), MAX_FIELDS)  # a form with more fails anyway
     choices = sum(len(list_at(field, *path)) for field in counted for path in _CHOICES)
-    if (reason := why_too_many(len(fields), choices)) is not None:  # first: to decode takes long
+    if (reason := why_too_many(len(fields), choices)) is not None:  # `decode` takes long
         return Unrepresentable(reason)
     try:
         source = decode(models.McpElicitationSchema, schema)
@@ -232,8 +232,8 @@ def _field(name: str, source: models.McpElicitationPrimitiveSchema) -> Field:
             field = _choice_field(where, source, choices)
         case _:
             assert_never(source)
-    # A default is only a suggestion: it is left out if it does not fit, or if a person would send
-    # an invisible character with it.
+    # A default is only a suggestion: leave it out if it does not fit, or if it has an invisible
+    # character, which the person would send unseen.
     default = source.default
     if isinstance(source, models.McpElicitationStringSchema) and default is not None:
         default = default if is_plain(str(default), multiline=True) else None
@@ -303,8 +303,8 @@ def _require_order(
 
 
 def _choices_of(where: str, source: models.McpElicitationPrimitiveSchema) -> list[FormChoice]:
-    """Return the choices of a field in their order; the title of a choice without one is its value.
-    Raises LossError for a keyword that the form would ignore."""
+    """Return the choices of a field in their order; a choice without a title has its value as
+    title. Raises LossError for a keyword that the form would ignore."""
     match source:
         case (
             models.McpElicitationStringSchema()

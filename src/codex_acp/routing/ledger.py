@@ -1,14 +1,15 @@
 """Keep the ledger: every approval from its question to its settlement, as a state machine, no IO.
 
-An entry belongs to one pending action (contract 3.1), and is settled exactly once. The ledger asks
-`accepting_reply` for a reply only if all of contract 3.2 holds; anything else fails closed.
+An entry belongs to one pending action (contract 3.1), and is settled exactly once. An accepting
+reply is made only if all of contract 3.2 holds. An answer that fails a check declines the approval.
 
-Entries that Codex could take for each other fail closed together, also when one was accepted
-already (contract 3.7, `ActionIds`). Remaining risk: while an acceptance is on its way, Codex may
-send a second request with the same item id, and take the acceptance for the second. The second
-request then ends the turn. Measured on an overloaded machine, with Codex 0.147, 0.163 and 0.169 and
-a policy that answers at once: 14 of 75 pairs of commands crossed. No second command had started
-when the interrupt arrived.
+Entries that Codex could take for each other fail closed together (contract 3.7, `ActionIds`):
+pending entries are declined, and the turns of accepted entries are interrupted. Remaining risk:
+while an acceptance is on its way, Codex may send a second request with the same item id, and take
+the acceptance for the second. The second request then ends the turn. Measured on an overloaded
+machine, with Codex 0.147, 0.163 and 0.169 and a policy that answers at once: in 14 of 75 pairs of
+commands, the second request crossed the acceptance. No second command had started when the
+interrupt arrived.
 """
 
 from __future__ import annotations
@@ -34,8 +35,8 @@ if TYPE_CHECKING:
 
 
 class Key(NamedTuple):
-    """A request of Codex: its id with the id's type, and the generation of its connection, because
-    the next Codex uses the same ids."""
+    """Identity of a request: the number of the connection to Codex, the type of the id, and the id.
+    The number is needed because the next Codex uses the same ids."""
 
     generation: int
     id_type: str
@@ -53,7 +54,7 @@ class OutcomeCancelled(NamedTuple):
 
 
 class Failed(NamedTuple):
-    """No usable outcome: an error reply, a malformed one, a time-out, a disconnect."""
+    """No usable outcome: an error, a malformed reply, a time-out, a disconnect."""
 
     reason: str
 
@@ -74,15 +75,15 @@ class LedgerEntry:
 
     key: Key
     token: str
-    """Prefix of every option id of this entry; no other entry has it."""
+    """Prefix of every option id of this entry; no other entry has this prefix."""
     route: Approval
     choices: tuple[PermissionChoice, ...]
     acp_request_id: RequestId | None = None
     """Id of the permission request that asks for the approval."""
 
     def is_granted_by(self, answer: Answer) -> bool:
-        """Return whether an answer chooses a grant of this entry. Before the reply to a grant, the
-        caller must look at the disk again."""
+        """Return whether an answer chooses a grant of this entry. If so, the caller must look at
+        the disk again before it calls `Ledger.answered`."""
         return isinstance(answer, Selected) and any(
             choice.grant is not None
             for choice in self.choices
@@ -103,7 +104,7 @@ class Settlement(NamedTuple):
     """Whether the client's dialog is still open and must be withdrawn."""
     choice: PermissionChoice | None = None
     failed_check: str | None = None
-    """Which check of contract 3.2 an answer failed; None if no answer failed one."""
+    """The check of contract 3.2 that an answer failed; None if no check failed."""
 
 
 class FailedClosed(NamedTuple):
@@ -133,9 +134,9 @@ class Ledger:
     def open(
         self, key: Key, route: Approval, acp_request_id: RequestId | None = None
     ) -> LedgerEntry | FailedClosed | None:
-        """Enter a new approval; return None if its key is pending already. ``acp_request_id`` is
-        the permission request that asks for the approval. If Codex could take the approval for
-        other entries, it is not entered, and the other entries fail closed."""
+        """Enter a new approval; return None if ``key`` is pending already. ``acp_request_id`` is
+        the id of the permission request. If Codex could take the approval for other entries, the
+        approval is not entered, and the other entries fail closed."""
         if key in self._pending:
             return None
         collision = self._ids.enter(key, route.approval, route.turn_id)
@@ -148,13 +149,13 @@ class Ledger:
         return entry
 
     def set_request_id(self, key: Key, acp_request_id: RequestId | None) -> None:
-        """Set the permission request that asks for a pending approval from now on."""
+        """Set the id of the permission request that asks for a pending approval from now on."""
         entry = self._pending.get(key)
         if entry is not None:
             self._pending[key] = replace(entry, acp_request_id=acp_request_id)
 
     def note_declined(self, request: ServerRequest) -> FailedClosed | None:
-        """Note a request that was declined without an entry: entries with its id fail closed."""
+        """Note a request that was declined without an entry; entries with this id fail closed."""
         collision = self._ids.note_declined(request)
         return None if collision is None else self._fail_closed(collision)
 
@@ -169,9 +170,9 @@ class Ledger:
     ) -> Settlement | None:
         """Settle an approval by the client's answer to the request that was opened as ``token``.
 
-        ``action_now`` is the action as Codex last reported it, None if it is gone. ``running``:
-        its turn still runs. ``looks`` say where the paths of the action lead now. Returns None for
-        a stale answer, which settles nothing.
+        ``action_now`` is the action as Codex last reported it, None if the action has ended.
+        ``running``: the turn of the action still runs. ``looks`` say where the paths of the action
+        lead now. Returns None for a stale answer, which settles nothing.
         """
         entry = self._pending.get(key)
         if entry is None or entry.token != token:
@@ -198,8 +199,8 @@ class Ledger:
         return self._settle(Settlement(entry, outcome, "client", why, reply, choice=choice))
 
     def reported(self, event: ServerNotification) -> FailedClosed | None:
-        """Apply a notification; return the entries that fail closed, None if none does. An entry
-        fails closed if the action that runs is not the one that the person was shown."""
+        """Apply a notification; return the entries that fail closed, None if no entry does. An
+        entry fails closed if the action that runs is not the action that the person saw."""
         collision = self._ids.apply(event)
         failed = None if collision is None else self._fail_closed(collision)
         self._forget_ended()

@@ -44,7 +44,7 @@ def approval_requested(entry: LedgerEntry) -> transcript.ApprovalRequested:
 def approval_settled(
     settlement: Settlement,
 ) -> list[transcript.ApprovalRefused | transcript.ApprovalDecided]:
-    """Record the failed check of an answer, if one failed; and how the approval was settled."""
+    """Record how an approval was settled, and before that a check that its answer failed."""
     fields, choice = _fields_of_approval(settlement.entry), settlement.choice
     grant = None if choice is None else choice.grant
     if settlement.reply is None:
@@ -69,7 +69,7 @@ def approval_settled(
 
 
 def acceptance_in_doubt(entry: LedgerEntry, reason: str) -> transcript.ApprovalRefused:
-    """Record that an approval was accepted, but another action may run in its place."""
+    """Record that Codex may run another action in place of the accepted one."""
     return transcript.ApprovalRefused(**_fields_of_approval(entry), code="shared_id", reason=reason)
 
 
@@ -78,7 +78,7 @@ def _fields_of_approval(entry: LedgerEntry) -> dict[str, Any]:
     routed, where = entry.route, other_environment(entry.route.approval)
     ref = _ref(routed.approval.request, routed.session_id, entry.key.generation, routed.item_id)
     return {
-        # The protocol's first version does not name the turn.
+        # Requests of the protocol's first version do not name the turn, but the route does.
         "ref": replace(ref, turn_id=routed.turn_id, acp_request_id=entry.acp_request_id),
         "tool": routed.tool,
         "arguments_sha256": routed.digest,
@@ -106,10 +106,11 @@ def _subject(approval: classes.ApprovalRequest) -> tuple[str, ...]:
                 new_path = move_target(change)
                 moved = "" if new_path is None else f" -> {new_path}"
                 named.append(f"{change.kind.type} {change.path}{moved}")
-            return _bounded(named, len(item.changes))
+            return _first_changes(named, len(item.changes))
         case classes.LegacyPatchApproval(request=patch):
             changes = patch.params.file_changes
-            return _bounded((f"{c.type} {path}" for path, c in changes.items()), len(changes))
+            named_paths = (f"{change.type} {path}" for path, change in changes.items())
+            return _first_changes(named_paths, len(changes))
         case classes.PermissionsApproval(request=asked):
             return (json.dumps(plain(asked.params.permissions), ensure_ascii=False),)
         case classes.McpToolApproval(item=call) | classes.McpToolQuestion(item=call):
@@ -118,8 +119,8 @@ def _subject(approval: classes.ApprovalRequest) -> tuple[str, ...]:
             assert_never(approval)
 
 
-def _bounded(changes: Iterable[str], count: int) -> tuple[str, ...]:
-    more = (f"and {count - _MAX_FILES:,} more",) if count > _MAX_FILES else ()
+def _first_changes(changes: Iterable[str], total: int) -> tuple[str, ...]:
+    more = (f"and {total - _MAX_FILES:,} more",) if total > _MAX_FILES else ()
     return (*islice(changes, _MAX_FILES), *more)
 
 
@@ -141,7 +142,7 @@ def elicitation_answered(
     by: transcript.ElicitationSettler,
     acp_request_id: RequestId | None = None,
 ) -> transcript.ElicitationAnswered:
-    """Record how the elicitation was settled; names of fields, never their values."""
+    """Record how the elicitation was settled; with the names of fields, never with values."""
     accepted = reply.how == "accepted"
     return transcript.ElicitationAnswered(
         **_fields_of_elicitation(routed, generation, acp_request_id),
@@ -231,7 +232,7 @@ def _field_names(routed: Elicitation) -> tuple[str, ...]:
 
 
 def _discriminator(request: ServerRequest) -> str | None:
-    """Return the request's case within its method: a claimed approval kind, a mode or a kind."""
+    """Return the case of a request within its method: a claimed approval kind, a mode or a kind."""
     params = request.params
     if isinstance(params, UnknownVariant):
         mode = params.wire().get("mode")

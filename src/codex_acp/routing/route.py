@@ -60,7 +60,7 @@ class Elicitation:
     """A question that asks a person for input; sent as ``elicitation/create``."""
 
     request: ServerRequest | AsyncQuestions
-    """A request of Codex, or questions in a message, for which the model does not wait."""
+    """A request of Codex, or the questions of a message, for whose answers no turn waits."""
     session_id: str
     thread_id: str
     turn_id: str | None
@@ -81,7 +81,7 @@ Route: TypeAlias = Approval | Elicitation | Decline
 
 
 def asking_thread(request: ServerRequest | AsyncQuestions) -> str | None:
-    """Return the id of the thread that asks, also if the schema lacks the elicitation's mode."""
+    """Return the id of the thread that asks; from the JSON if the elicitation's mode is unknown."""
     params = request.params
     if isinstance(params, UnknownVariant):
         thread_id = params.wire().get("threadId")

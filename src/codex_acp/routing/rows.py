@@ -23,7 +23,7 @@ DeclineT_co = TypeVar("DeclineT_co", covariant=True)
 
 class Row(NamedTuple, Generic[ApprovalT_co, ElicitationT_co, DeclineT_co]):
     """Classes of `classify` that requests of one method, mode or kind can become. Any request can
-    be declined; a row has ``decline`` only if its requests always are."""
+    be declined; a row has ``decline`` only if all of its requests are declined."""
 
     why: str
     """One sentence for people."""
@@ -33,7 +33,7 @@ class Row(NamedTuple, Generic[ApprovalT_co, ElicitationT_co, DeclineT_co]):
 
 
 class SentDecision(NamedTuple, Generic[ElicitationT_co]):
-    """When a decision is sent to Codex; never, if the row has only ``why``."""
+    """The replies that send a decision to Codex; with ``why`` alone, the decision is never sent."""
 
     why: str
     """One sentence for people."""
@@ -42,7 +42,7 @@ class SentDecision(NamedTuple, Generic[ElicitationT_co]):
     elicitation: tuple[ElicitationT_co, ...] = ()
     """Elicitations whose answer by the person can send the decision."""
     decline: tuple[Literal["refusal", "cancellation"], ...] = ()
-    """Whether it is sent as the refusal, or as the reply that ends a cancelled prompt's turn."""
+    """``refusal``: the decision says no. ``cancellation``: it answers for a cancelled prompt."""
 
 
 AnyRow: TypeAlias = "Row[object, object, object] | SentDecision[object]"
@@ -53,8 +53,8 @@ def require_possible(
     tables: Mapping[str, Mapping[str, AnyRow]],
     field_types: Mapping[str, Mapping[str, tuple[str, ...]]],
 ) -> None:
-    """Compare the tables of ``file`` with the schema, at import: their keys and their rows.
-    ``field_types`` has, for each row, the types of the first fields of a class that the row names.
+    """Compare the keys and the rows of the tables in ``file`` with the schema, at import.
+    ``field_types``: table → row → the types that the first fields of the row's classes must have.
     Raises IncompleteTable, which names each row to add, to remove or to mend."""
     require_rows(f"the tables of {file}", tables, field_types)
     for name, rows in tables.items():
@@ -75,7 +75,7 @@ def _problems(row: AnyRow, field_types: tuple[str, ...]) -> Iterator[str]:
         if bool(row.decline) == bool(row.approval or row.elicitation):
             yield "it must either ask or decline"
         yield from _misplaced(row.approval, get_args(classify.ApprovalRequest), field_types)
-        # The classes of declined requests have a request, but no params or item of it.
+        # The classes of declined requests have the field for the request, but no params or item.
         yield from _misplaced(
             row.decline, (classify.ProgramOnly, classify.Refused), field_types[:1]
         )

@@ -1,10 +1,10 @@
 """PURE: route a server request by its class of `codex.approvals.classify`. Sections like "contract
 1.1" (each request has one route) are those of docs/contract.md.
 
-The tables have a row for each method, mode, kind and decision of the schema: the routes that it can
-take, and why. A missing, superfluous or impossible row fails the type check, the import of this
-module, and ``nox -s regen``, which prints the row. Tests route a sample of each case: a route that
-no row allows fails, and so does a row that no sample reaches.
+The tables have a row for each method, mode, kind and decision of the schema, with its possible
+routes and the reason. A missing, superfluous or impossible row fails the type check, the import of
+this module, and ``nox -s regen``, which prints the row. Tests route a sample of each case: a route
+that no row allows fails, and so does a row that no sample reaches.
 """
 
 from __future__ import annotations
@@ -219,7 +219,7 @@ TABLES: Final[Mapping[str, Mapping[str, AnyRow]]] = cast(
 )
 """All tables by name."""
 
-# The types that a row's classes must fit are generated from the schema; the file is for the error.
+# The types that a row's classes must fit are generated. An error names the file in the argument.
 require_possible("codex_acp/routing/table.py", TABLES, FIELD_TYPES)
 
 
