@@ -6,11 +6,11 @@
         result = await session.run("What is in this directory?")
         print(result.text, result.stop_reason)
 
-`AgentRuntime` starts and ends agents, `Session` is a conversation with an agent, `Prompt` an async
-iterator of the updates of a prompt. The updates' classes are in `codex_acp.acp.types`. POSIX only.
+`AgentRuntime` starts and ends agents. A `Session` is a conversation with an agent. A `Prompt` is an
+async iterator of a prompt's updates, whose classes are in `codex_acp.acp.types`. POSIX only.
 
-Each name loads its module at its first use: importing this package loads no model, pydantic or
-anyio.
+Each name loads its module at its first use, so importing this package loads neither models nor
+pydantic nor anyio.
 """
 
 from __future__ import annotations

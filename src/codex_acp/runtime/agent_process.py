@@ -1,7 +1,7 @@
-"""Run one agent: spawn it, exchange ``initialize``, and give its messages to their sessions.
+"""Run one agent: spawn it, exchange ``initialize``, give the agent's messages to its sessions.
 
 Owns the process from the spawn to the end of its last child, and the time limit of every answer.
-Must not know when a process is started, nor what a session does with an update.
+Must not decide when a process is started, nor know what a session does with an update.
 """
 
 from __future__ import annotations
@@ -59,13 +59,13 @@ logger = logging.getLogger(__name__)
 stderr_logger = logging.getLogger("codex_acp.runtime.stderr")
 
 HELD_UPDATES: Final = 256
-"""Updates held for sessions that are opening: some agents send a few before the answer."""
+"""Most updates held for sessions that are opening: some agents send a few before the answer."""
 
 HELD_BYTES: Final = 16 * 1024 * 1024
-"""Bytes of held updates above which no more are held."""
+"""Bytes of held updates from which further updates are dropped."""
 
 MAX_UNKNOWN: Final = 256
-"""Most sessions that are logged because an agent's updates name them, but no session is open."""
+"""Most unknown session ids in one agent's updates that are logged."""
 
 EXIT_SECONDS: Final = 1.0
 """Seconds for an agent to exit after its stdin is closed. An adapter takes half a second to end the
@@ -92,8 +92,8 @@ class _Client(ClientOfBothVersions):
 
 class AgentProcess:
     """The process of an agent. Call `start` once, and `aclose` at the end, even if the agent has
-    ended. ``on_ended`` is called once if the started agent ends without `kill`, `disconnect` or
-    `aclose`."""
+    ended. If the started agent ends without `kill`, `disconnect` or `aclose`, ``on_ended`` is
+    called once with the error."""
 
     response: InitializeResponse
     """The answer to ``initialize``."""
@@ -118,7 +118,7 @@ class AgentProcess:
         self._opening = 0
         """Number of sessions that the agent is making, whose ids are not known yet."""
         self._held: list[tuple[str, Update]] = []
-        """Updates of unknown sessions, by their ids, while sessions are opening."""
+        """Session ids and updates of unknown sessions, while sessions are opening."""
         self._held_bytes = 0
         """Bytes of all updates that were held since a session began to open."""
         self._unknown_sessions: set[str] = set()
@@ -159,10 +159,10 @@ class AgentProcess:
     async def ask(
         self, method: str, call: Awaitable[T], *, seconds: float | None = None, prompt: bool = False
     ) -> T:
-        """Wait for the answer to a call of `client`, at most ``seconds``. A ``prompt`` has no
-        limit, and its wait does not lift the pause of `ReadingGate`, because the reader of its
-        updates may be slow. Raises the errors of the call, and AnswerTimeout, MethodNotOffered,
-        AuthenticationRequired."""
+        """Wait for the answer to a call of `client`, at most ``seconds``. The call of a ``prompt``
+        has no limit, and does not lift the pause of `ReadingGate`, because the reader of the
+        prompt's updates may be slow. Raises the errors of the call, and AnswerTimeout,
+        MethodNotOffered, AuthenticationRequired."""
         limit = self._answer_seconds if seconds is None else seconds
         try:
             if prompt:
@@ -201,7 +201,7 @@ class AgentProcess:
 
     @contextmanager
     def opening(self) -> Iterator[None]:
-        """Hold updates of unknown sessions while the agent makes a session, whose id is unknown."""
+        """Hold updates of unknown sessions within the block, while the agent makes a session."""
         self._opening += 1
         try:
             yield
@@ -301,7 +301,7 @@ class AgentProcess:
             if not self._started.done():
                 self._started.set_exception(ConnectionClosed(f"{self.agent} was closed here"))
             self._note_end()
-            self._started.exception()  # counts as retrieved: `start` may have been cancelled
+            self._started.exception()  # mark it as retrieved, because `start` may be cancelled
 
     async def _until_stopped(self, wait: Callable[[], Coroutine[object, object, None]]) -> None:
         """Call ``wait``; cancel the call when `_stop` is set."""
@@ -334,9 +334,9 @@ class AgentProcess:
             raise AgentStartError(self.agent, str(error)) from error
         self.features = agent_features(self.response.agent_capabilities)
 
-    def _no_agent(self, failure: str) -> AgentStartError:
+    def _no_agent(self, problem: str) -> AgentStartError:
         """Return the error for a program that seems to be no ACP agent."""
-        why = f"it {failure} (is it an ACP agent?)"
+        why = f"it {problem} (is it an ACP agent?)"
         if self._first_garbage is not None:
             why += f"; its stdout is not the protocol's, it began with {self._first_garbage!r}"
         return AgentStartError(self.agent, why, self.stderr_tail)

@@ -54,7 +54,7 @@ logger = logging.getLogger(__name__)
 
 
 class AgentSession:
-    """The state of one session, from the agent's updates; ``replaying`` until it is open."""
+    """The state of one session, from the agent's updates. `replaying` until it is open."""
 
     def __init__(
         self, process: AgentProcess, wanted: WantedSession, session_id: str, *, replaying: bool
@@ -178,8 +178,8 @@ class ConfigOptions:
         return next((option for option in self._all if option.id == config_id), None)
 
     def find(self, category: str) -> types.SessionConfigOption | None:
-        """Return the option of ``category``. Without one, return an option that has no category,
-        but this word as its id, or None."""
+        """Return the option of ``category``, else the option without a category that has this word
+        as its id, else None."""
         for option in self._all:
             if option.category == category:
                 return option
@@ -318,7 +318,7 @@ class Setting:
             await self._options.set(option.id, value)
         elif self._legacy is not None:
             await self._options.set_mode(str(value))
-        else:  # an option with this id may be there, but its category says that it is another
+        else:  # also if the option with this id has another category
             raise self._options._not_offered(self._category)
 
     @property
@@ -410,17 +410,17 @@ async def open_session(
     features = process.features
     if wanted.directories and not features.additional_directories:
         raise MethodNotOffered(process.agent, "additional directories")
-    for kind, can in (
+    for kind, is_supported in (
         (types.HttpMcpServer, features.mcp_http),
         (types.SseMcpServer, features.mcp_sse),
     ):
-        if not can and any(isinstance(server, kind) for server in wanted.mcp_servers):
+        if not is_supported and any(isinstance(server, kind) for server in wanted.mcp_servers):
             raise MethodNotOffered(process.agent, f"MCP servers like {kind.__name__}")
     reason: str | None = None
     if wanted.session_id is not None:
         try:
             return await _open_earlier(process, wanted, wanted.session_id, slots)
-        except SessionBusy as busy:  # it is not gone: no new session takes its place
+        except SessionBusy as busy:  # not gone, so no new session takes its place
             if not wanted.fork_if_busy:
                 raise
             if not features.fork_session:
@@ -429,7 +429,7 @@ async def open_session(
                 fork = await _open_new(process, wanted, fork_of=wanted.session_id)
             return fork, Opened("fork", str(busy))
         except CodexAcpError as error:
-            is_unavailable = isinstance(error, MethodNotOffered) or (  # the agent opens none again
+            is_unavailable = isinstance(error, MethodNotOffered) or (  # the agent reopens none
                 isinstance(error, ErrorReply) and error.code in _GONE
             )
             if not wanted.or_new or not is_unavailable:
@@ -469,7 +469,7 @@ async def _open_earlier(
 async def _reopen(
     process: AgentProcess, wanted: WantedSession, session_id: str, how: Literal["load", "resume"]
 ) -> AgentSession:
-    """Load or resume a session; while the agent answers, the session takes its history."""
+    """Load or resume a session. Until the agent answers, its updates are the history."""
     if process.is_open(session_id):
         raise MisuseError(f"the session {session_id} is open already")
     session = AgentSession(process, wanted, session_id, replaying=True)
@@ -545,7 +545,7 @@ def _set_open(session: AgentSession, response: _Answer) -> None:
 
 
 CLOSE_SECONDS: Final = 5.0
-"""Time limit of ``session/close``; a session whose agent takes longer counts as closed."""
+"""Seconds to wait for ``session/close``. After that, the session counts as closed."""
 
 _closing: Final[set[asyncio.Task[None]]] = set()
 """Tasks of `_close_late`, kept because asyncio keeps no running task."""
@@ -556,8 +556,8 @@ T = TypeVar("T")
 async def ask_to_open(
     process: AgentProcess, method: str, call: Awaitable[T], session_id: str | None = None
 ) -> T:
-    """Wait for a call that opens a session, as `AgentProcess.ask` does. A wait that is given up
-    cancels the request; if the agent opens the session all the same, closes the session.
+    """Wait for a call that opens a session, as `AgentProcess.ask` does. If the wait is given up,
+    cancel the request; if the agent opens the session all the same, close the session.
     ``session_id`` is None for a new session."""
     request_id: int | None = None
 

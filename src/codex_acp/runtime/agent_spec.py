@@ -30,13 +30,13 @@ if TYPE_CHECKING:
     from codex_acp.transport.remote_address import Token
 
 START_SECONDS: Final = 60.0
-"""Time from the spawn to the answer to ``initialize``; a first start reads 300 MB."""
+"""Seconds from the spawn to the answer to ``initialize``. A first start reads 300 MB."""
 
 REMOTE_SECONDS: Final = 30.0
-"""Time to connect to a running agent, and for its answer to ``initialize``."""
+"""Seconds to connect to a running agent and to get the answer to ``initialize``."""
 
 FETCH_SECONDS: Final = 300.0
-"""Time for the start of an agent that npx may have to download first."""
+"""Seconds to start an agent that npx may have to download first."""
 
 CLAUDE_PACKAGE: Final = "@agentclientprotocol/claude-agent-acp"
 
@@ -62,8 +62,8 @@ class AgentSpec:
     start_seconds: float = START_SECONDS
     """Time limit from the spawn to the answer to ``initialize``."""
     link: Callable[[], Link] | None = None
-    """In place of a command: returns a link to an agent that is not started here; in a test, one
-    end of `codex_acp.transport.link.memory_pair`. Needs a name."""
+    """Returns a link to an agent that is not started here, in place of a command; called for each
+    connection. Needs ``name``. A test can use one end of `codex_acp.transport.link.memory_pair`."""
     line_limit: int | None = None
     """Bytes of the largest message that is accepted from the agent; None for 64 MiB."""
     version: Literal[1, 2] | None = None
@@ -129,7 +129,7 @@ class AgentSpec:
         """Make the spec of an agent that accepts network clients, like ``codex-acp-sdk --listen``.
 
         ``ws://`` and ``wss://`` URLs use a websocket, ``http://`` and ``https://`` streamable HTTP.
-        ``token`` is sent as ``Authorization: Bearer``; a function returns the token of each
+        ``token`` is sent as ``Authorization: Bearer``. A function as ``token`` is called for each
         connection. With ``shared``, one connection serves all sessions. Raises MisuseError for
         another URL, or if the token would be sent unencrypted to another machine.
         """
@@ -161,7 +161,7 @@ class AgentSpec:
 
 @dataclass(frozen=True)
 class _RemoteLink:
-    """Connects to an agent. Compares by value, so that specs of one agent are equal."""
+    """Makes links to one remote agent. Equal by value, so that specs of one agent are equal."""
 
     url: str = field(repr=False)
     token: Token | None = field(repr=False)

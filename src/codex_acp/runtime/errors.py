@@ -20,8 +20,8 @@
     │   └── OptionNotOffered
     └── StoreError                   the file of stored sessions cannot be used
 
-If an agent ends, calls raise `ProcessExited`, with its exit status and the end of its stderr. This
-module imports no model.
+If an agent ends, calls raise `ProcessExited`, with the agent's exit status and the end of its
+stderr. This module imports no model.
 """
 
 from __future__ import annotations
@@ -90,9 +90,8 @@ class AuthenticationRequired(ErrorReply):
 
 
 class SessionBusy(ErrorReply):
-    """Another process works in the session, and did not stop within ``seconds``; nothing is lost.
-    ``data`` has the ``holder``, with the ``pid`` and ``name`` of that process, if the agent knows
-    it."""
+    """Another process works in the session, and did not stop within ``seconds``. Try again later.
+    If the agent knows the process, ``data`` has a ``holder`` with its ``pid`` and ``name``."""
 
     def __init__(self, reply: ErrorReply, seconds: float) -> None:
         super().__init__(reply.method, reply.code, reply.message, reply.data)

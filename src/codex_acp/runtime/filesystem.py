@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 SIZE_LIMIT: Final = 10 * 1024 * 1024
-"""Bytes of text that are read or written at most: a source file has fewer."""
+"""Most bytes of text that are read or written: a source file has fewer."""
 LOOK_LIMIT: Final = 256 * 1024 * 1024
 """Bytes of a file that are searched for the requested lines; a log may be that long."""
 READ_SIZE: Final = 64 * 1024
@@ -54,7 +54,7 @@ MAX_PATH: Final = 4096
 """Bytes of a path, as in Linux: a deeper file could not be removed by its path."""
 
 CALL_SECONDS: Final = 10.0
-"""Time limit of one call, with the wait for a thread: a file of 10 MiB takes a hundredth of it."""
+"""Seconds for one call and its wait for a thread. A file of 10 MiB takes a hundredth of that."""
 MAX_THREADS: Final = 4
 """Threads at a time: an agent may request many files at once, and each call may hang for ever."""
 
@@ -92,7 +92,7 @@ def read_text(
     ``check`` is called after each read; its exception ends the reading. Raises RpcError."""
     with _os_errors_as_rpc(path), ExitStack() as stack:
         folder, name = roots.find(stack, path, make=False)
-        # Before it is opened: opening a device may have an effect.
+        # Check before the file is opened, because opening a device may have an effect.
         _must_be_regular(os.stat(name, dir_fd=folder, follow_symlinks=False), path)
         # O_NONBLOCK: if the file has become a FIFO, do not wait for its writer.
         fd = os.open(name, os.O_RDONLY | os.O_NONBLOCK | _NO_LINK, dir_fd=folder)
@@ -157,7 +157,7 @@ def _chunks(fd: int, size: int, check: Callable[[], None]) -> Iterator[bytes]:
 def _lines(
     chunks: Iterator[bytes], line: int | None, limit: int | None, size_limit: int, path: str
 ) -> bytes:
-    """Return ``limit`` lines from ``line`` on; read no chunk behind these lines."""
+    """Return ``limit`` lines from ``line`` on; read no chunk after these lines."""
     lines_to_skip, lines_left = max((line or 1) - 1, 0), limit
     result = bytearray()
     if lines_left == 0:
@@ -197,7 +197,7 @@ def _mode_of(folder: int, name: str, path: str) -> int | None:
     except FileNotFoundError:
         return None
     _must_be_regular(status, path)
-    if not os.access(name, os.W_OK, dir_fd=folder):  # a rename would ignore its permissions
+    if not os.access(name, os.W_OK, dir_fd=folder):  # a rename would ignore the file's mode
         raise RpcError(INTERNAL_ERROR, f"{path}: it is read-only")
     return status.st_mode & _PERMISSIONS
 
@@ -205,7 +205,7 @@ def _mode_of(folder: int, name: str, path: str) -> int | None:
 def _replace(
     folder: int, name: str, data: bytes, mode: int | None, check: Callable[[], None]
 ) -> None:
-    """Write a temporary file and rename it: readers see old or new, and no link is followed."""
+    """Write and rename a temporary file, so that no reader sees half, and no link is followed."""
     temporary = f".{secrets.token_hex(8)}.tmp"
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NO_LINK
     fd = os.open(temporary, flags, _NEW_FILE_MODE, dir_fd=folder)
@@ -372,7 +372,7 @@ class Roots:
                 ]
                 if fitting:
                     length, root = max(fitting, key=lambda fit: fit[0])
-                    was_deleted = not os.fstat(root.fd).st_nlink  # then open what has its path now
+                    was_deleted = not os.fstat(root.fd).st_nlink  # then open its path anew
                     fd = _open_real(root.real) if was_deleted else os.dup(root.fd)
                     stack.callback(os.close, fd)
                     return _Root((), root.real, fd), deque(names[length:])

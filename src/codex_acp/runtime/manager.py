@@ -52,17 +52,17 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 ANSWER_SECONDS: Final = 120.0
-"""Time limit of any answer but a prompt's: a new session may have to start MCP servers first."""
+"""Seconds to wait for any answer but a prompt's. A new session may have to start MCP servers."""
 
 BUSY_SECONDS: Final = 10.0
-"""Time to wait for a session that is busy elsewhere: a short turn ends within it."""
+"""Seconds to wait for a session in which another process works: a short turn takes less."""
 
 OPENING_AT_ONCE: Final = 8
-"""Sessions that are opened at the same time. Each opening starts processes: with more at once, each
-would take longer, and might reach its time limit."""
+"""Sessions that are opened at the same time. Each opening starts processes. More openings at once
+would be slower, and might reach their time limits."""
 
 MAX_PAGES: Final = 1000
-"""Pages of ``session/list`` that are read: the list of a faulty agent may never end."""
+"""Most pages of ``session/list`` that are read: a faulty agent's list may never end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,23 +75,23 @@ class AgentDescription:
 
 
 class AgentRuntime:
-    """Runs any ACP agents; an async context manager whose end ends all of them.
+    """Runs any ACP agents. The end of this async context manager ends all agents.
 
-    ``agents`` adds agents by name to the known "codex" and "claude".
+    ``agents`` adds agents, by name, to "codex" and "claude".
 
     These arguments answer the agents' requests, and are advertised to the agents:
 
     * ``permissions`` answers permission requests, see `PermissionPolicy`; by default all are
       rejected.
-    * ``on_form`` and ``on_url`` answer elicitations; without a function, its mode is not
-      advertised. ``on_url_done`` is called with the id of a URL when its page is done.
+    * ``on_form`` and ``on_url`` answer elicitations. The mode of a missing function is not
+      advertised. ``on_url_done`` is called with the ``elicitation_id`` when the page is done.
     * ``files`` lets agents read and write files, confined to the session's directories.
     * ``terminals`` lets agents run commands, as this user and not confined.
 
     ``store`` remembers the sessions. ``answer_seconds`` limits the wait for every answer but a
     prompt's, ``busy_seconds`` the wait for a session in which another process works.
-    ``opening_at_once`` limits the sessions that are opened at the same time. ``restarts`` says how
-    often an agent may end unexpectedly until it is not started again for a while.
+    ``opening_at_once`` limits the sessions that are opened at the same time. ``restarts`` says
+    after how many unexpected ends an agent is not started for a while.
     """
 
     def __init__(
@@ -120,8 +120,7 @@ class AgentRuntime:
             ("files", files, FileAccess), ("terminals", terminals, TerminalAccess),
             ("store", store, SessionStore), ("restarts", restarts, RestartLimit),
         ):  # fmt: skip
-            is_one = isinstance(value, kind | None)
-            refuse_unless(is_one, f"{name} is a {kind.__name__}", value)
+            refuse_unless(isinstance(value, kind | None), f"{name} is a {kind.__name__}", value)
         must_be_seconds("answer_seconds", answer_seconds)
         if busy_seconds != 0:
             must_be_seconds("busy_seconds", busy_seconds)
@@ -130,8 +129,9 @@ class AgentRuntime:
         must_be_count("the count of a RestartLimit", self._limit.count)
         must_be_seconds("the seconds of a RestartLimit", self._limit.seconds)
         given: Any = agents or {}
-        pairs = given.items() if isinstance(given, Mapping) else [(None, None)]
-        if not all(isinstance(k, str) and isinstance(v, AgentSpec) for k, v in pairs):
+        if not isinstance(given, Mapping) or not all(
+            isinstance(k, str) and isinstance(v, AgentSpec) for k, v in given.items()
+        ):
             raise MisuseError("agents maps names to AgentSpecs")
         self.agents: Mapping[str, AgentSpec] = {**BUILT_IN, **given}
         self._services = Services(permissions, on_form, on_url, on_url_done, files, terminals)
@@ -177,14 +177,14 @@ class AgentRuntime:
         ``agent`` is a name, a spec, or the URL of an agent that accepts network clients (``ws://``,
         ``wss://``, ``http://`` or ``https://``), which gets ``token`` as ``Authorization: Bearer``.
 
-        ``session_id`` names an earlier session: the agent loads it, or resumes it if it cannot load
-        sessions. If the session is gone, or the agent can do neither, a new session is opened, and
-        `Session.opened` says why; with ``or_new`` False, the error is raised. If another process
-        works in the session, the runtime waits ``busy_seconds``, then raises SessionBusy, or opens
-        a copy with ``fork_if_busy``.
+        ``session_id`` names an earlier session. The agent loads the session, or resumes it if the
+        agent cannot load sessions. If the session is gone, or the agent can do neither, a new
+        session is opened, and `Session.opened` says why; with ``or_new`` False, the error is
+        raised. If another process works in the session, the runtime waits ``busy_seconds``, then
+        raises SessionBusy. With ``fork_if_busy``, a copy is opened instead.
 
-        ``key`` is the program's own name for the conversation: the session that the store has under
-        the key is opened again. ``permissions`` replaces the runtime's for this session.
+        ``key`` is the program's own name for the conversation. If the store has a session with this
+        key, that session is opened again. ``permissions`` is the policy of this session.
 
         Raises AgentLaunchError, AgentStartError, TransportError, CrashLoop; ErrorReply if the agent
         refuses, which may be AuthenticationRequired or SessionBusy; AnswerTimeout,
@@ -201,7 +201,7 @@ class AgentRuntime:
         directory = absolute("the working directory (cwd)", "." if cwd is None else cwd)
         try:
             request = NewSessionRequest(cwd=directory, mcp_servers=servers)
-        except ValidationError:  # whose message may show secrets
+        except ValidationError:  # its message may show secrets
             msg = "mcp_servers has servers as StdioMcpServer, HttpMcpServer or SseMcpServer"
             raise MisuseError(msg) from None
         wanted = WantedSession(
@@ -272,7 +272,7 @@ class AgentRuntime:
         """Close every session and end every agent, even if this call is cancelled."""
         if self._closing is None:
             self._closing = self._own_loop().create_task(self._close())
-        if not answering.get():
+        if not answering.get():  # closing waits for tasks that answer a request, perhaps this one
             await finish(self._closing)
 
     async def __aenter__(self) -> Self:
@@ -283,6 +283,7 @@ class AgentRuntime:
         await self.aclose()
 
     def _spec(self, agent: str | AgentSpec, token: Token | None = None) -> AgentSpec:
+        """Return the spec of an agent. Raises MisuseError, also if the runtime is closed."""
         self._must_be_open()
         if isinstance(agent, str) and is_agent_url(agent):
             return AgentSpec.remote(agent, token)
@@ -299,7 +300,7 @@ class AgentRuntime:
         return spec
 
     def _own_loop(self) -> asyncio.AbstractEventLoop:
-        """Return the running loop. Raises MisuseError if the processes belong to another one."""
+        """Return the running loop. Raises MisuseError if the processes belong to another loop."""
         loop = running_loop()
         if self._loop is None or self._loop.is_closed():
             self._loop = loop
@@ -324,7 +325,7 @@ class AgentRuntime:
             if not spec.shared:
                 await process.aclose()
             raise
-        session = Session(state, opened, self._session_closed)
+        session = Session(state, opened, self._forget_session)
         self._sessions.add(session)
         try:
             if self._store is not None:
@@ -336,7 +337,8 @@ class AgentRuntime:
             raise
         return session
 
-    async def _session_closed(self, session: Session) -> None:
+    async def _forget_session(self, session: Session) -> None:
+        """Drop a session that was closed or deleted; note that in the store."""
         self._sessions.discard(session)
         if self._store is None:
             return
@@ -350,8 +352,8 @@ class AgentRuntime:
             logger.warning("the end of the session %s is not noted: %s", session_id, error)
 
     async def _usable_process(self, spec: AgentSpec) -> AgentProcess:
-        """Return a process of its own, or the shared process. Calls at the same time start the
-        shared process once."""
+        """Start a process for one session, or return the shared process of ``spec``. Calls at the
+        same time start the shared process once."""
         self._must_be_open()
         self._own_loop()
         if not spec.shared:
@@ -359,8 +361,8 @@ class AgentRuntime:
             try:
                 return await shielded(own)
             except asyncio.CancelledError:
-                is_done = not own.cancel()
-                if is_done and not own.cancelled() and own.exception() is None:
+                had_ended = not own.cancel()
+                if had_ended and not own.cancelled() and own.exception() is None:
                     await own.result().aclose()
                 raise
         start = self._shared.get(spec.key)
@@ -409,6 +411,7 @@ class AgentRuntime:
         for task in tuple(self._starts):
             task.cancel()
         ends = [session.aclose() for session in tuple(self._sessions)]
+        # A process with sessions ends after their close, in the last `gather`.
         ends += [process.aclose() for process in tuple(self._processes) if not process.sessions]
         for outcome in await asyncio.gather(*ends, *self._starts, return_exceptions=True):
             if isinstance(outcome, AgentProcess):  # it had started before the cancel
@@ -420,7 +423,7 @@ class AgentRuntime:
 
 
 def _has_failed(start: asyncio.Task[AgentProcess]) -> bool:
-    """Return whether a start has failed, or its process cannot be used any more."""
+    """Return whether a start has failed, or the started process cannot be used any more."""
     if not start.done():
         return False
     failed = start.cancelled() or start.exception() is not None

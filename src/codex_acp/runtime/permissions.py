@@ -53,7 +53,7 @@ class Permission:
 
     session_id: str
     tool_call: ToolCall
-    """The tool call with all updates so far, those in this request included."""
+    """The tool call with all updates so far, also the update in this request."""
     options: tuple[types.PermissionOption, ...]
     request: types.RequestPermissionRequest
     """The agent's request."""
@@ -64,8 +64,8 @@ class Permission:
         return self.tool_call.kind or "other"
 
     def option(self, kind: types.PermissionOptionKind) -> types.PermissionOption | None:
-        """Return the first option of a kind, or None. Skips an id that another kind has, too: the
-        agent, which gets the id alone, could take it for the other option."""
+        """Return the first option of a kind, or None. Skips an option whose id another kind has,
+        too: the agent gets the id alone, and could take it for the other option."""
         return option_of(self.options, kind)
 
 
@@ -152,7 +152,7 @@ def problems_of(schema: types.ElicitationSchema, content: Mapping[str, object]) 
 
 async def ask_form(callback: FormCallback, form: Form) -> types.CreateElicitationResponse:
     """Call the callback; return the answer to the form. Content that does not fit the form cancels
-    it; a form that is too large is declined without the callback."""
+    the form. A form that is too large is declined without a call."""
     reason = why_too_large(as_json(form.requested_schema))
     if reason is not None:
         logger.warning("a form of the agent was declined because %s", reason)
@@ -173,7 +173,7 @@ async def ask_form(callback: FormCallback, form: Form) -> types.CreateElicitatio
 
 
 async def ask_url(callback: UrlCallback, request: UrlRequest) -> types.CreateElicitationResponse:
-    """Call the callback; return the answer. A refused URL is declined without the callback."""
+    """Call the callback; return the answer. A refused URL is declined without a call."""
     page = allowed_url(request.url)
     if isinstance(page, RefusedUrl):
         logger.error("a page of the agent was declined: the URL was refused: %s", page.reason)
@@ -241,8 +241,9 @@ class Services:
 
 
 class Answers:
-    """Answers the requests of one session. ``take_tool_call`` returns a permission request's tool
-    call with all its updates, ``drain`` waits until the agent has read most of what was sent."""
+    """Answers the requests of one session. ``take_tool_call`` returns the tool call of a
+    permission request with all its updates. ``drain`` waits until the agent has read most of the
+    sent messages."""
 
     def __init__(
         self,
@@ -257,8 +258,8 @@ class Answers:
         self._policy = policy or services.permissions
         self._files = services.files or NO_FILES
         roots = (cwd, *directories, *self._files.roots)
-        offered = self._files.read or self._files.write
-        self._roots = Roots(os.fspath(root) for root in roots if offered)
+        are_offered = self._files.read or self._files.write
+        self._roots = Roots([os.fspath(root) for root in roots] if are_offered else ())
         self._threads = FileThreads(drain=drain)
         self._terminals = None if services.terminals is None else Terminals(services.terminals, cwd)
         self._take_tool_call = take_tool_call
@@ -320,14 +321,14 @@ class Answers:
         await self._threads.run(work)
         return types.WriteTextFileResponse()
 
-    async def unless_cancelled(self, question: Callable[[], Awaitable[T]]) -> T | None:
-        """Return the answer to a question; None if a cancel has settled the question."""
+    async def unless_cancelled(self, ask: Callable[[], Awaitable[T]]) -> T | None:
+        """Ask a question and return its answer; None if a cancel has settled the question."""
         answer: T | None = None
         with CancelScope() as scope:
             self._open.add(scope)
             try:
                 if not self._refusing:
-                    answer = await question()
+                    answer = await ask()
             finally:
                 self._open.discard(scope)
         return None if scope.cancel_called else answer
@@ -399,17 +400,17 @@ class Handlers:
     def notifications(self) -> ClientNotificationHandlers:
         return {
             "session/update": self._on_update,
-            "elicitation/complete": self._url_done if self._services.on_url_done else None,
+            "elicitation/complete": self._note_url_done if self._services.on_url_done else None,
             "$/cancel_request": None,
         }
 
     def _answers_of(self, session_id: str) -> Answers:
         """Return the answers of a session, for a request of the agent. Raises RpcError."""
-        answering.set(True)  # of this request's own task
+        answering.set(True)  # in the task that answers this request
         session = self._find_session(session_id)
         if session is None:
-            what = "the agent asked something for %r, which is no session"
-            self._complaints.warn(logger, what, session_id)
+            text = "the agent asked something for %r, which is no session"
+            self._complaints.warn(logger, text, session_id)
             raise RpcError(RESOURCE_NOT_FOUND, f"there is no session {session_id!r} here")
         return session.answers
 
@@ -422,7 +423,7 @@ class Handlers:
     async def _elicit(
         self, request: types.CreateElicitationRequest
     ) -> types.CreateElicitationResponse:
-        """Answer an elicitation; if it belongs to a session, a cancel of its prompt ends it."""
+        """Answer an elicitation. A cancel of the session's prompt settles it."""
         answering.set(True)
         on_form, on_url = self._services.on_form, self._services.on_url
         ask: Callable[[], Awaitable[types.CreateElicitationResponse]]
@@ -445,7 +446,7 @@ class Handlers:
             self._accepted_urls.add(request.elicitation_id)
         return answer
 
-    def _url_done(self, notification: types.CompleteElicitationNotification) -> None:
+    def _note_url_done(self, notification: types.CompleteElicitationNotification) -> None:
         """Call ``on_url_done``, if the person has agreed to open the page."""
         if notification.elicitation_id in self._accepted_urls:
             self._accepted_urls.remove(notification.elicitation_id)

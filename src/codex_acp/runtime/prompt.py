@@ -1,6 +1,6 @@
-"""One prompt: its updates as an async iterator, its end, and its cancellation.
+"""Run one prompt: give its updates as an async iterator, end it, cancel it.
 
-Gives each update once and in order, and cancels a prompt that nobody reads any more. Must not know
+Gives each update once and in order. Cancels a prompt that nobody reads any more. Must not know
 how updates arrive, nor what they mean.
 """
 
@@ -34,7 +34,7 @@ LOW_WATER: Final = 256
 """Number of unread updates at which reading resumes."""
 
 CANCEL_SECONDS: Final = 10.0
-"""Time for an agent to end a cancelled prompt; then the prompt is abandoned."""
+"""Seconds for an agent to end a cancelled prompt; then the prompt is abandoned."""
 
 
 class RunningPrompt:
@@ -154,7 +154,7 @@ class RunningPrompt:
             self.abandon(CodexAcpError(message))
 
     def leave(self) -> None:
-        """Schedule `cancel_and_discard`, from the thread that runs `Prompt.__del__`."""
+        """Schedule `cancel_and_discard` from any thread, because `Prompt.__del__` calls this."""
         self._ending = True
         with suppress(RuntimeError):  # the loop is closed
             self._loop.call_soon_threadsafe(self.cancel_and_discard)

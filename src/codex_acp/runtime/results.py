@@ -20,7 +20,7 @@ from codex_acp.runtime.errors import AnswerTooLarge
 if TYPE_CHECKING:
     from codex_acp.jsonrpc import Notification
 
-    # `ToolCall.patched` spells this out for the reference, which shows its signature.
+    # `ToolCall.patched` repeats this union, because the API reference shows the signature.
     _ToolCallUpdate: TypeAlias = (
         types.ToolCallSessionUpdate | types.ToolCallUpdateSessionUpdate | types.ToolCallUpdate
     )
@@ -90,12 +90,13 @@ class Record:
     tool_calls: dict[str, ToolCall] = field(default_factory=dict)
     plan: tuple[types.PlanEntry, ...] = ()
     size: int = 0
-    """Bytes in memory, roughly, without the plan, which is always that of one update."""
+    """Estimated bytes in memory, without the plan, which each update of a plan replaces."""
     _sizes: dict[tuple[str, str], int] = field(default_factory=dict)
     """Id of a tool call and name of its field → the bytes of its latest value."""
     _messages: list[tuple[str | None, list[str]]] = field(default_factory=list)
     _thoughts: list[str] = field(default_factory=list)
     _in_message: bool = False
+    """Whether no tool call has followed the last piece of a message."""
 
     def take(self, update: Update) -> None:
         if isinstance(update, types.AgentMessageChunkSessionUpdate):
@@ -123,7 +124,7 @@ class Record:
         """Apply an update to its tool call, which may be new; return the call."""
         call_id = update.tool_call_id
         call = (self.tool_calls.get(call_id) or ToolCall(call_id)).patched(update)
-        if self.too_large is None:  # also of questions between prompts, no more is kept
+        if self.too_large is None:  # keep no more, also of questions between prompts
             self.tool_calls[call_id] = call
             for name in update.model_fields_set & ToolCall.__dataclass_fields__.keys():
                 if (value := getattr(update, name)) is not None:
@@ -186,7 +187,7 @@ def _size_of(value: object) -> int:
     return max(_VALUE_SIZE, getsizeof(value))
 
 
-# Updates as a program gets them, with those of unknown kinds.
+# Updates as a program gets them, unknown kinds included.
 
 Update: TypeAlias = SessionUpdate | UnknownVariant
 """An update by its class in `codex_acp.acp.types`. UnknownVariant: an update of a kind that this
@@ -206,7 +207,7 @@ def unknown_update(notification: Notification) -> tuple[str, UnknownVariant] | N
 
 @cache
 def _known_kinds() -> frozenset[str]:
-    """Return the kinds that the connection decodes: of the stable schema. Others are unknown."""
+    """Return the kinds of the stable schema, which the connection decodes."""
     classes = get_args(get_args(SessionUpdate)[0])  # of Annotated[Union[...], ...]
     stable = (each for each in classes if not is_unstable(each))
     return frozenset(each.model_fields["session_update"].default for each in stable)

@@ -48,7 +48,7 @@ class Session:
         self.deleted: bool = False
         """Whether `delete` has deleted the session."""
         self.opened = opened
-        """Whether the session is new, loaded, resumed or a copy, and why if that was not wanted."""
+        """How the session was opened, and why it is another session than the wanted one."""
 
     def __repr__(self) -> str:
         return f"Session({self.session_id!r}, agent={self.agent!r}, cwd={self.cwd!r})"
@@ -132,7 +132,7 @@ class Session:
             raise MisuseError("a prompt runs in this session; wait for its end or cancel it first")
         send = partial(self._send_prompt, blocks, previous)
         running = self._latest = RunningPrompt(self._process.gate, send, self._cancel)
-        if previous is None or previous.agent_has_stopped:
+        if previous is None or previous.agent_has_stopped:  # else `_send_prompt` sets it later
             self._state.prompt = running
         return Prompt(running)
 
@@ -195,7 +195,7 @@ class Session:
         if self._closing is None:
             self._state.answers.refuse()
             self._closing = asyncio.get_running_loop().create_task(self._close())
-        if not answering.get():  # closing waits for tasks that answer a request, as this one may
+        if not answering.get():  # closing waits for tasks that answer a request, perhaps this one
             await finish(self._closing)
 
     async def detach(self) -> None:
@@ -250,12 +250,12 @@ class Session:
         if not blocks:
             raise MisuseError("a prompt needs some content")
         features = self.features
-        for kind, can in (
+        for kind, is_supported in (
             (types.ImageContentBlock, features.prompt_image),
             (types.AudioContentBlock, features.prompt_audio),
             (types.ResourceContentBlock, features.prompt_embedded_context),
         ):
-            if not can and any(isinstance(block, kind) for block in blocks):
+            if not is_supported and any(isinstance(block, kind) for block in blocks):
                 raise MethodNotOffered(self.agent, f"prompts with {kind.__name__}")
         return blocks
 

@@ -32,7 +32,7 @@ VERSION: Final = 1
 """Version of the file's format."""
 
 LOCK_SECONDS: Final = 10.0
-"""Time to wait for the lock; other processes keep it for milliseconds, unless one hangs."""
+"""Seconds to wait for the lock, which a process keeps for milliseconds unless it hangs."""
 
 LOCK_POLL_SECONDS: Final = 0.01
 
@@ -59,8 +59,8 @@ class StoredSession:
 class SessionStore:
     """The records in ``path``, a JSON file; the first `put` makes it and its directory.
 
-    Each method reads the small file again, and blocks while it does; call the methods from any
-    thread or process. A file that is no valid store is moved to another name, logged, and listed in
+    Each method reads the small file again, which blocks. Any thread or process may call the
+    methods. A file that is no valid store is moved to another name, logged, and listed in
     `set_aside`. A file of a newer version stays, and raises StoreError.
     """
 
@@ -81,8 +81,8 @@ class SessionStore:
         return next((r for r in self.all() if r.agent == agent and r.key == key), None)
 
     def put(self, record: StoredSession) -> StoredSession:
-        """Add a record, or replace that of its agent and id; return it with its times set. Another
-        session with the same key loses the key."""
+        """Add a record, or replace the record of the same agent and session id. Return the record
+        with its times set. If another session has the key, that session loses the key."""
         now = datetime.now(UTC).isoformat()
         with self._records_to_change() as records:
             old = next((r for r in records if _id_of(r) == _id_of(record)), None)
@@ -90,8 +90,8 @@ class SessionStore:
             record = replace(record, created_at=created, updated_at=now)
             rest = [r for r in records if _id_of(r) != _id_of(record)]
             if record.key is not None:
-                owner = (record.agent, record.key)
-                rest = [replace(r, key=None) if (r.agent, r.key) == owner else r for r in rest]
+                pair = (record.agent, record.key)
+                rest = [replace(r, key=None) if (r.agent, r.key) == pair else r for r in rest]
             records[:] = [*rest, record]
         return record
 
@@ -111,7 +111,7 @@ class SessionStore:
 
     @contextmanager
     def _records_to_change(self) -> Iterator[list[StoredSession]]:
-        """Yield the list of records, and write the list behind the block."""
+        """Yield the list of records, and write the list after the block."""
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             with self._locked():
@@ -124,7 +124,7 @@ class SessionStore:
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
-        """Lock the store within the block, with a lock file, because writing replaces the store."""
+        """Lock the store within the block, by a second file, because a write replaces the first."""
         flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
         fd = os.open(self.path.with_name(f"{self.path.name}.lock"), flags, 0o600)
         try:
@@ -143,6 +143,7 @@ class SessionStore:
             os.close(fd)
 
     def _read(self, *, locked: bool = False) -> list[StoredSession]:
+        """Return the records. ``locked``: the caller has the lock, and an invalid file may move."""
         try:
             data = self.path.read_bytes()
         except FileNotFoundError:

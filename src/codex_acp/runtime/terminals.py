@@ -1,4 +1,4 @@
-"""``terminal/*``: the commands that an agent runs in one session, and their limits.
+"""Run an agent's commands in the terminals of one session (``terminal/*``), within limits.
 
 Owns the terminals of a session, their processes and output.
 Source: https://agentclientprotocol.com/protocol/v1/terminals
@@ -52,14 +52,14 @@ class TerminalAccess:
     env: Mapping[str, str] | None = field(default=None, repr=False)
     """The commands' environment, plus the agent's variables; None for this process's."""
     approve: Callable[[types.CreateTerminalRequest], bool | Awaitable[bool]] | None = None
-    """Returns whether a command may run, an exception means no; None allows every command."""
+    """Returns whether a command may run; an exception refuses it. None allows every command."""
 
     def __post_init__(self) -> None:
         must_be_count("output_limit", self.output_limit)
         must_be_count("max_terminals", self.max_terminals)
         environment(self.env)  # raises for a wrong one
-        approves = self.approve is None or callable(self.approve)
-        refuse_unless(approves, "approve is a function", self.approve)
+        is_function = self.approve is None or callable(self.approve)
+        refuse_unless(is_function, "approve is a function", self.approve)
 
 
 class Terminals:
@@ -76,9 +76,9 @@ class Terminals:
 
     async def create(self, request: types.CreateTerminalRequest) -> types.CreateTerminalResponse:
         """Start a command. Raises RpcError if that is not allowed or fails."""
-        limit = self._access.max_terminals
-        if len(self._open) + self._awaiting_approval >= limit:
-            raise RpcError(INVALID_PARAMS, f"{limit} terminals are open; release one first")
+        most = self._access.max_terminals
+        if len(self._open) + self._awaiting_approval >= most:
+            raise RpcError(INVALID_PARAMS, f"{most} terminals are open; release one first")
         cwd = self._cwd if request.cwd is None else request.cwd
         if not Path(cwd).is_absolute():
             raise RpcError(INVALID_PARAMS, f"the cwd {cwd!r} is not an absolute path")
@@ -92,15 +92,15 @@ class Terminals:
             self._awaiting_approval -= 1
         if not approved:
             raise RpcError(INVALID_PARAMS, f"the command {request.command} was not permitted")
-        if self._closed:
+        if self._closed:  # while the approval was awaited
             raise RpcError(INVALID_PARAMS, "the session is closed")
         base = os.environ if self._access.env is None else self._access.env
         env = {**base, **{variable.name: variable.value for variable in request.env}}
-        kept = self._access.output_limit
+        limit = self._access.output_limit
         if request.output_byte_limit is not None:
-            kept = min(kept, request.output_byte_limit)
+            limit = min(limit, request.output_byte_limit)
         try:
-            process = TerminalProcess([request.command, *request.args], env, cwd, kept)
+            process = TerminalProcess([request.command, *request.args], env, cwd, limit)
         except (OSError, ValueError) as error:
             message = f"{request.command} cannot be run in {cwd}: {error}"
             raise RpcError(INVALID_PARAMS, message) from None
@@ -155,11 +155,11 @@ class Terminals:
 FINAL_READ_LIMIT: Final = 1024 * 1024
 """Bytes that are read after the command's end: as many as the largest pipe can have."""
 TERMINATE_SECONDS: Final = 0.3
-"""Time for a command to clean up after SIGTERM; then SIGKILL follows."""
+"""Seconds for a command to clean up after SIGTERM; then SIGKILL follows."""
 COLLECT_SECONDS: Final = 1.0
-"""Time for the kernel to report the status of a killed process."""
+"""Seconds for the kernel to report the status of a killed process."""
 _CONTINUATION: Final = range(0x80, 0xC0)
-"""Continuation bytes: those of a character in UTF-8 behind its first byte."""
+"""Bytes of a character in UTF-8 after its first byte."""
 _MOST_CONTINUATIONS: Final = 3
 """Continuation bytes of the longest character."""
 
@@ -218,7 +218,7 @@ class TerminalProcess:
         self._reader = DescriptorReader(
             loop, self._stdout.fileno(), self._output.feed, on_end=lambda _error: None
         )
-        self._watch = ExitWatch(loop, self._process, self._process_exited)
+        self._watch = ExitWatch(loop, self._process, self._note_exit)
         self._reader.resume()
         self._watch.start()
 
@@ -268,9 +268,9 @@ class TerminalProcess:
             else:
                 self._tree.root_collected()
 
-    def _process_exited(self, collected: bool) -> None:
+    def _note_exit(self, collected: bool) -> None:
         """Note the end. ``collected``: the status was read, so the process id may be reused."""
-        # Before that: find the remaining child processes.
+        # Find the remaining child processes before the tree learns of that.
         self._tree.refresh()
         if collected:
             self._tree.root_collected()
