@@ -27,16 +27,16 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 PATCH_LIMIT: Final = 16 * 1024 * 1024
-"""Bytes of a patch that is kept: a longer one shows a build directory rather than a change."""
+"""Most bytes of a patch: a longer patch shows a build directory rather than a change."""
 
 FILE_LIMIT: Final = 256 * 1024 * 1024
-"""Bytes of a file that git reads for a patch; a sparse file of terabytes is made in no time."""
+"""Most bytes of a file that git reads: a sparse file of terabytes is made in no time."""
 
 INDEX_LIMIT: Final = 512 * 1024 * 1024
-"""Bytes of an index that is read."""
+"""Most bytes of an index that is read."""
 
 MOST_LEFT_OUT: Final = 200
-"""Files that are left out to shorten a patch; if more are too large, there is no patch."""
+"""Most files that are left out to shorten a patch; if more are too large, there is no patch."""
 
 SHOWN: Final = 5
 """File names in a message."""
@@ -45,11 +45,11 @@ LONGEST_SHOWN: Final = 200
 """Characters of a file name in a message."""
 
 LOOK_SECONDS: Final = 60.0
-"""Time for git to find the repository of a directory."""
+"""Seconds for git to find the repository of a directory."""
 
 PATCH_SECONDS: Final = 60.0
-"""Time to read a worktree before a task, and to make the patch after the task. A rule file can keep
-git busy for ever: with half of the driver's `GRACE_SECONDS`, the report still comes in time."""
+"""Seconds to read a worktree before a task, and to make the patch after the task. A rule file can
+keep git busy for ever. Half of the driver's `GRACE_SECONDS` lets the report come in time."""
 
 _GITLINK: Final = b"160000 "
 """Mode of an index entry that is a commit of another repository, as git prints the mode."""
@@ -70,7 +70,7 @@ NOT_A_REPOSITORY: Final = "the directory is in no git repository"
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """The patch of a task, or None, and what the report says about it."""
+    """The patch of a task, or None, and the report's sentences about the patch."""
 
     patch: bytes | None
     missing: str | None = None
@@ -92,7 +92,7 @@ class Baseline:
     """Id of the commit or tree with the content."""
     object_format: str = "sha1"
     index_digest: str | None = None
-    """Digest of the index in ``git_dir``: no other index there is read. None if there was none."""
+    """Digest of the only index in ``git_dir`` that is read; None if there was no index."""
     not_taken: frozenset[str] = frozenset()
     """Paths that git cannot take."""
 
@@ -103,9 +103,9 @@ class Baseline:
 
     def set_up(self, index: Path | None, *more: Path, digest: str | None = None) -> Baseline:
         """Make the git directory, without a subprocess; return the baseline with its index digest.
-        Copies ``index``, which saves reading every file again, unless its digest is not ``digest``
-        (None: any). ``more`` are further directories of objects. Raises CheckoutError for a pipe
-        among the repository's objects."""
+        Copies ``index``, which saves reading every file again, if its digest is ``digest`` or
+        ``digest`` is None. ``more`` are further directories of objects. Raises CheckoutError for a
+        pipe among the repository's objects."""
         for path in (*self.objects.glob("info/*"), *self.objects.glob("pack/*")):
             if path.is_fifo():
                 raise CheckoutError(f"{path} is a pipe, which git would wait for")
@@ -143,7 +143,7 @@ async def directory_baseline(directory: Path, git_dir: Path) -> Baseline | str:
         no_repository = "not a git repository" in str(error)
         return NOT_A_REPOSITORY if no_repository else str(error)
     lines = out.decode(errors="surrogateescape").splitlines()
-    # Four questions; a repository's configuration can name any directory as its worktree.
+    # Four questions, four lines. A repository's configuration can name any directory as worktree.
     if len(lines) != 4 or not os.path.lexists(f"{lines[0]}/.git"):  # noqa: ASYNC240
         return "git does not say where the repository is"
     top, objects, index, object_format = lines
@@ -346,7 +346,7 @@ async def _names(baseline: Baseline, command: str, *words: str) -> set[str]:
 
 
 async def _patch(baseline: Baseline) -> tuple[bytes | None, list[str]]:
-    """Return the patch and the files left out to shorten it; None if it is still too long."""
+    """Return the patch, or None if it is too long, and the files left out to shorten the patch."""
     patch = await _diff(baseline, [])
     if len(patch) <= PATCH_LIMIT:
         return patch, []
@@ -400,7 +400,7 @@ async def _newly_ignored(baseline: Baseline) -> list[str]:
 
 
 async def _rules_and_names(baseline: Baseline, names: set[str]) -> list[tuple[str, str]]:
-    """Return each of the ``names`` that is ignored, behind the file with the rule."""
+    """Return a pair for each ignored name: the file with the rule, and the name."""
     stdin = os.fsencode("".join(f"{name}\0" for name in names))
     words = ("-v", "-z", "--stdin")
     env, cwd = baseline.env, baseline.work_tree

@@ -152,11 +152,11 @@ class Checkouts:
     def __init__(self, root: Path) -> None:
         self._root = root
         self._commits: dict[tuple[str, str, str], str] = {}
-        """Commit of each repository, run and revision, so that a run looks each up once."""
+        """Repository, run and revision → commit, so that a run looks up each commit once."""
 
     async def make(self, job: Job, *, resume: bool) -> Checkout:
-        """Make the worktree of a job; with ``resume``, use that of an earlier attempt if it is
-        still there. Raises CheckoutError; GitFailed is one."""
+        """Make the worktree of a job; with ``resume``, use the worktree that an earlier attempt
+        left, if there is one. Raises CheckoutError, which may be a GitFailed."""
         assert job.repository is not None
         problem = problem_of_repository(job.repository)
         if problem is None and job.revision:
@@ -174,10 +174,10 @@ class Checkouts:
         repository = repositories / f"{_digest(job.repository)}.git"
         try:
             with lock.released_on_error():
-                left_over = self._left_over(tree, repository, wanted, lock) if resume else None
+                found = self._find_left_over(tree, repository, wanted, lock) if resume else None
                 async with _locked(repository):
                     await asyncio.to_thread(_remove_untrusted, repository)
-                    return left_over or await self._new_tree(job, repository, tree, lock, wanted)
+                    return found or await self._make_tree(job, repository, tree, lock, wanted)
         except OSError as error:
             why = error.strerror or str(error)
             raise CheckoutError(f"the worktree of {job.task_id!r} cannot be made: {why}") from error
@@ -196,7 +196,7 @@ class Checkouts:
                 return tree, lock
         raise CheckoutError(f"{MOST_TREES} workers have a worktree of {name!r} already")
 
-    def _left_over(
+    def _find_left_over(
         self, tree: Path, repository: Path, wanted: dict[str, str | None], lock: FileLock
     ) -> Checkout | None:
         """Return the worktree that an earlier attempt left, if it has the wanted revision."""
@@ -216,7 +216,7 @@ class Checkouts:
         baseline = _baseline(tree, repository, commit)
         return Checkout(tree, commit, baseline, git_dir, left_over=True, lock=lock)
 
-    async def _new_tree(
+    async def _make_tree(
         self, job: Job, repository: Path, tree: Path, lock: FileLock, wanted: dict[str, str | None]
     ) -> Checkout:
         """Check the job's revision out into a new worktree."""
@@ -261,7 +261,7 @@ class Checkouts:
             last_run_file.unlink(missing_ok=True)  # an agent may have made it a link
             write_private(last_run_file, job.run_id.encode())
             commit = await _resolve(repository, revision)
-        if commit is None and _is_commit(revision):  # no branch and no tag contains it
+        if commit is None and _is_commit(revision):  # no branch or tag contains the commit
             await _fetch(repository, job.repository, revision)
             commit = await _resolve(repository, revision)
         if commit is not None:

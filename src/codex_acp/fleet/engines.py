@@ -126,17 +126,17 @@ TASKS_PER_WORKER: Final = 4
 """Tasks that a worker of a cluster runs at once."""
 
 CLOSE_SECONDS: Final = 20.0
-"""Time for a worker to end its agents. Then Ray kills the worker, and the agents end, because their
-stdin is closed."""
+"""Seconds for a worker to end its agents. Then Ray kills the worker, and the agents end, because
+their stdin is closed."""
 
 REACH_SECONDS: Final = 10.0
-"""Time for a cluster to accept a connection."""
+"""Seconds for a cluster to accept a connection."""
 
 CANCEL_SECONDS: Final = 30.0
-"""Time for a worker to end one job: an agent may take ten seconds. Then the worker is killed."""
+"""Seconds for a worker to end one job: an agent may take ten. Then the worker is killed."""
 
 KILL_SECONDS: Final = 5.0
-"""Time until Ray reports that a killed worker is dead."""
+"""Seconds until Ray reports that a killed worker is dead."""
 
 MOST_FAILED_STARTS: Final = 3
 """Number of failed starts of workers in a row after which the engine gives up."""
@@ -152,8 +152,8 @@ class _Actor:
     ready: bool = False
     """Whether the worker has started."""
     active: int = 0
-    """Number of jobs that count against ``tasks_per_worker``: those that wait for the driver's
-    answer to a question do not."""
+    """Number of jobs that count against ``tasks_per_worker``. A job that waits for the driver's
+    answer to a question does not count."""
     jobs: dict[str, tuple[Post, asyncio.Future[Report]]] = field(default_factory=dict)
     """Attempt id → the post of the job, and the future of its report."""
 
@@ -260,8 +260,8 @@ class RayEngine:
                 ) from error
             return await future
         except asyncio.CancelledError:
-            if actor in self._actors:  # it is not lost
-                ending = asyncio.ensure_future(_settled(actor.handle.cancel.remote(job.attempt_id)))
+            if actor in self._actors:  # the worker is not lost
+                ending = asyncio.ensure_future(_join(actor.handle.cancel.remote(job.attempt_id)))
                 done, _ = await asyncio.wait({ending}, timeout=CANCEL_SECONDS)
                 if not done:
                     ending.cancel()
@@ -286,7 +286,7 @@ class RayEngine:
         self._closing = True
         alive = list(self._actors)
         fleets = [self._fleet_id] if done else []
-        closing = [asyncio.ensure_future(_settled(a.handle.aclose.remote(fleets))) for a in alive]
+        closing = [asyncio.ensure_future(_join(a.handle.aclose.remote(fleets))) for a in alive]
         if closing:
             await asyncio.wait(closing, timeout=CLOSE_SECONDS)
             for call in closing:
@@ -296,7 +296,7 @@ class RayEngine:
                 self._ray.kill(actor.handle)
         for asking in self._asking:
             asking.cancel()
-        if self._fetching:  # ends with the workers; Ray's client logs errors if it is cancelled
+        if self._fetching:  # these calls end with the workers; a cancel would log errors
             await asyncio.wait(self._fetching, timeout=KILL_SECONDS)
         for fetching in self._fetching:
             fetching.cancel()
@@ -353,7 +353,7 @@ class RayEngine:
         options: dict[str, Any] = {"num_cpus": needs.pop("CPU")}
         if "memory" in needs:
             options["memory"] = needs.pop("memory")
-        make = self._ray.remote(RayWorker).options(
+        actor_class = self._ray.remote(RayWorker).options(
             **options,
             resources=needs,
             max_concurrency=1000,  # calls at once: of all jobs, questions and `fetch`
@@ -361,7 +361,7 @@ class RayEngine:
             max_task_retries=0,
             scheduling_strategy="SPREAD",
         )
-        actor = _Actor(make.remote(self._root, self._tasks_per_worker))
+        actor = _Actor(actor_class.remote(self._root, self._tasks_per_worker))
         self._actors.append(actor)
         fetching = asyncio.get_running_loop().create_task(self._fetch(actor))
         self._fetching.add(fetching)
@@ -382,7 +382,7 @@ class RayEngine:
 
     def _handle_loss(self, actor: _Actor, why: str) -> None:
         """Fail the jobs of a lost worker, and kill the worker."""
-        if actor not in self._actors:  # killed here before, which ends `_fetch` with an error
+        if actor not in self._actors:  # lost before; the kill below has ended `_fetch`
             return
         if not actor.ready:
             self._failed_starts += 1
@@ -415,7 +415,7 @@ class RayEngine:
             future.set_result(content)
 
     async def _ask(self, actor: _Actor, post: Post, question: Question, question_id: str) -> None:
-        """Answer a question of a job; meanwhile the job does not count in its worker."""
+        """Answer a question of a job; meanwhile the job is not active."""
         actor.active -= 1
         self._room_changed.set()
         try:
@@ -426,8 +426,8 @@ class RayEngine:
             await actor.handle.answer.remote(question_id, answer)
 
 
-async def _settled(call: Any) -> None:
-    """Wait for a call of an actor, whatever its result."""
+async def _join(call: Any) -> None:
+    """Wait for a call of an actor; ignore an error of the call."""
     with suppress(Exception):
         await call
 

@@ -58,7 +58,7 @@ class FleetRun:
 
     Leaving the ``async with`` block early, or `aclose`, stops the fleet and waits until no agent
     runs. Outcomes of earlier runs come first, with ``earlier`` set. If an error stopped the fleet,
-    the iteration raises it: a `FleetError`.
+    the iteration raises the error, a `FleetError`.
     """
 
     def __init__(self, settings: FleetSettings, tasks: Sequence[Task]) -> None:
@@ -117,8 +117,7 @@ class FleetRun:
 
 
 TASK_SECONDS: Final = 3600.0
-"""Time limit of a task by default: without a limit, a task that hangs would keep its slot for
-ever."""
+"""Seconds for a task by default: without a limit, a task that hangs would keep its slot."""
 deny_all: FleetPolicy = reject_all
 """The policy by default: rejects every permission question."""
 
@@ -251,7 +250,7 @@ class Slots:
     def __init__(self, count: int, most_parked: int) -> None:
         self._free = count
         """May be negative: a parked task takes its slot back without waiting."""
-        self._may_be_parked = most_parked
+        self._parking_left = most_parked
         """Number of further tasks that may be parked."""
         self._freed = asyncio.Event()
 
@@ -278,15 +277,15 @@ class Slots:
     @contextmanager
     def parked(self) -> Iterator[None]:
         """Give the slot back within the block; take it back at once, even if none is free."""
-        if self._may_be_parked <= 0:
+        if self._parking_left <= 0:
             yield
             return
-        self._may_be_parked -= 1
+        self._parking_left -= 1
         self.release()
         try:
             yield
         finally:
-            self._may_be_parked += 1
+            self._parking_left += 1
             self._free -= 1
 
 
@@ -315,7 +314,7 @@ class TaskRun:
     _limit: TimeLimit = field(init=False)
     """Time limit of the last attempt; it stands still while a question waits."""
     _attempt_runs: bool = False
-    """Whether events count: those that come between two attempts are late."""
+    """Whether an attempt runs. An event between two attempts is late, and does not count."""
 
     async def run(self) -> tuple[Job, Report, Outcome]:
         """Attempt the task until there is an outcome; give its slot back during pauses."""
@@ -484,7 +483,7 @@ class RunDriver:
         self.run_id: str = uuid.uuid4().hex
         self.fleet_id: str = self.run_id
         self.slots: Slots
-        """Set by `_run`, because the engine proposes their number."""
+        """Set by `_run`, because the engine proposes the number of slots."""
         self.stopped: str | None = None
         self.error: BaseException | None = None
         self.left: set[str] = set(self._tasks)
@@ -531,6 +530,7 @@ class RunDriver:
             if not self.left:
                 return
             engine = self.settings.engine
+            # Reads `left` at the end of the run.
             stack.push_async_callback(lambda: engine.aclose(done=not self.left))
             work = None if self._out is None else self._out.path / WORK
             proposed = await engine.open(self.fleet_id, work)

@@ -29,7 +29,7 @@ PROTOCOLS: Final = "file:https:ssh"
 """Protocols that git may use. ``ext::`` and others would run a program that the URL names."""
 
 GIT_SECONDS: Final = 600.0
-"""Time limit of one command: a first fetch of a large repository takes minutes."""
+"""Seconds for one command: a first fetch of a large repository takes minutes."""
 
 MAX_STDERR: Final = 2000
 """Characters of git's stderr that an error shows."""
@@ -63,7 +63,7 @@ class GitFailed(CheckoutError):
 
 
 def _end_of_text(text: str) -> str:
-    """Return the end without the line or word that is cut: `scrub` finds no half of a secret."""
+    """Return the end without the line or word that is cut: `scrub` does not find half a secret."""
     if len(text) <= MAX_STDERR:
         return text
     end = text[-MAX_STDERR:]
@@ -142,7 +142,7 @@ async def git(
 async def _spawn(
     words: Sequence[str], cwd: str | Path | None, env: Mapping[str, str], stdin: bytes | None
 ) -> Process:
-    """Start git as the leader of its own process group. `process_tree` takes it for no orphan."""
+    """Start git as the leader of its own process group. `process_tree` takes git for no orphan."""
     with process_tree.starting_child():
         process = await asyncio.create_subprocess_exec(
             *words,

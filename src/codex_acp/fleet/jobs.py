@@ -55,7 +55,7 @@ CONTINUE: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Number of tokens. ``counted``: by the agent; else they are partly estimated."""
+    """Numbers of tokens. ``counted``: the agent counted all; else some are estimated."""
 
     total: int = 0
     input: int = 0
@@ -139,7 +139,7 @@ class Post(Protocol):
         """Send an event to the driver. Never blocks."""
 
     async def ask(self, question: Question) -> Any:
-        """Ask the driver; return its answer, whose type belongs to that of the question."""
+        """Ask the driver; return the answer, whose type depends on the type of the question."""
 
 
 def now() -> str:

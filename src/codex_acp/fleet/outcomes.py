@@ -149,7 +149,7 @@ def outcome_from_json(value: object, path: Path) -> Outcome:
         msg = f"{path} is no outcome that this version can read; update codex-acp-sdk"
         raise OutDirectoryError(msg)
     try:
-        _ = [value["usage"][each.name] for each in fields(Usage)]  # its defaults are for sums
+        _ = [value["usage"][each.name] for each in fields(Usage)]  # all fields must be there
         outcome = _outcome_adapter().validate_python({name: value[name] for name in _WRITTEN})
     except (KeyError, TypeError) as error:
         raise OutDirectoryError(f"{path} holds a malformed outcome: {error}") from error
@@ -172,7 +172,7 @@ class History:
     """Whether `first_prompt` was sent."""
 
     def retry(self, outcome: Outcome, *, resume: bool) -> None:
-        """Start from a failed outcome: the next attempt resumes its session, or opens a new one."""
+        """Start from a failed outcome. The next attempt opens a new session unless ``resume``."""
         self.attempts = list(outcome.attempts)
         if not resume:
             self.session_id, self.first_prompt, self.prompt_sent = None, 0, False
@@ -215,7 +215,7 @@ class Journal:
             raise _unwritten(path, error) from error
 
     def note(self, kind: str, **members: object) -> str:
-        """Append a line and return its time. If it raises OutcomeNotWritten, do not start the step
+        """Append a line and return its time. Raises OutcomeNotWritten; then do not start the step
         that the line records."""
         time = now()
         line = json.dumps({"time": time, "type": kind, **members}, default=str) + "\n"
@@ -377,7 +377,7 @@ def _must_be_usable(folder: Path, lock: FileLock) -> None:
 
 
 def _claim(folder: Path, *, resume: bool) -> str:
-    """Return the fleet id of an output directory; a directory that is empty gets an id."""
+    """Return the fleet id of an output directory; an empty directory gets a new id."""
     manifest = folder / "fleet.json"
     try:
         content: Any = read_json(manifest)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from codex_acp.jsonrpc import JsonValue
 
 MOST_READ: Final = 256 * 1024 * 1024
-"""Bytes of a file that is read; only an agent's messages make a file of a fleet large."""
+"""Most bytes of a file that is read; only an agent's messages make a file of a fleet large."""
 
 
 def default_root() -> Path:
@@ -116,7 +116,7 @@ class FileLock:
             os.pwrite(self._fd, owner.encode(), 0)
 
     def read_owner(self) -> str:
-        """Return who has the lock, or had it last; empty if nobody has written that."""
+        """Return the text of the last `write_owner`, even if the lock is free; empty if none."""
         with suppress(OSError, ValueError):
             return read_regular(self._path, 1000).decode(errors="replace").strip()
         return ""

@@ -37,8 +37,8 @@ FleetUrlCallback: TypeAlias = "Callable[[str, UrlRequest], UrlAnswer | Awaitable
 
 
 Question: TypeAlias = Permission | Form | UrlRequest | str
-"""A question of the agent, whose answer is the outcome or response in ACP; or the agent's last
-message, which the driver checks: the answer is the output and the problems."""
+"""A question of the agent, whose answer is ACP's outcome or response. A text is the agent's last
+message, which the driver checks; the answer is the output and the problems."""
 
 
 def kind_of(question: Permission | Form | UrlRequest) -> str:

@@ -27,7 +27,7 @@ NODE_PYTHON: Final = "{python of the worker}"
 """Placeholder in a command for the node's Python, whose path may differ from the driver's."""
 
 FETCH_SECONDS: Final = 30.0
-"""Time after which a fetch returns without messages, so that no call is open for ever."""
+"""Seconds after which a fetch returns without messages, so that no call is open for ever."""
 
 
 class Message(NamedTuple):
@@ -47,7 +47,7 @@ def for_any_node(spec: AgentSpec) -> AgentSpec:
 
 
 class RayWorker:
-    """The Ray actor; the driver calls its methods. Ends its jobs and agents when it ends."""
+    """The Ray actor, whose methods the driver calls."""
 
     def __init__(self, root: str | None, tasks_per_agent: int) -> None:
         self._root = make_private(default_root() if root is None else Path(root))
@@ -70,7 +70,7 @@ class RayWorker:
         self._jobs[job.attempt_id] = asyncio.ensure_future(self._run(job))
 
     async def fetch(self) -> list[Message]:
-        """Wait for messages, and return those since the last call."""
+        """Wait for messages; return all messages since the last call."""
         if not self._messages:
             self._message_added.clear()
             with suppress(TimeoutError):
@@ -80,7 +80,7 @@ class RayWorker:
         return messages
 
     async def answer(self, question_id: str, answer: Any) -> None:
-        """Answer a question if it still waits."""
+        """Give a question its answer, if the question still waits."""
         future = self.questions.pop(question_id, None)
         if future is not None and not future.done():
             future.set_result(answer)
@@ -96,6 +96,7 @@ class RayWorker:
         await self._worker.settle(attempt_id, written=written)
 
     async def aclose(self, remove: list[str]) -> None:
+        """End all jobs and agents; remove the directories of the fleets with the ids ``remove``."""
         tasks = list(self._jobs.values())
         for task in tasks:
             task.cancel()

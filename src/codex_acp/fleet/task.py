@@ -75,7 +75,7 @@ class Task:
     max_tokens: int | None = None
 
     def __post_init__(self) -> None:
-        problem = self._problem_of_types() or self._problem()
+        problem = self._problem_of_types() or self._problem_of_values()
         if problem is not None:
             raise MisuseError(f"task {self.id!r}: {problem}")
         if not isinstance(self.prompt, str):
@@ -141,6 +141,7 @@ class Task:
                 if not isinstance(value, kind) or isinstance(value, bool):
                     return f"{name!r} is {wanted}, not {value!r:.60}"
         given: Any = self
+        # A value of another type becomes (None,), which fails its check.
         prompts = given.prompts if isinstance(given.prompt, str | Sequence) else (None,)
         if not all(isinstance(text, str) for text in prompts):
             return "'prompt' is a text or a list of texts"
@@ -149,7 +150,7 @@ class Task:
             return "'options' maps ids to texts, true or false"
         return None if given.policy is None or callable(given.policy) else "'policy' is a function"
 
-    def _problem(self) -> str | None:
+    def _problem_of_values(self) -> str | None:
         if not 0 < len(self.id) <= LONGEST_ID:
             return f"an id is a text of 1 to {LONGEST_ID} characters"
         if not self.prompts or not all(text.strip() for text in self.prompts):
@@ -202,7 +203,7 @@ def problems_of_ids(tasks: Sequence[Task]) -> tuple[str, ...]:
 
 
 MAX_PROBLEMS: Final = 5
-"""Problems of one answer that the agent is sent."""
+"""Most problems of one answer that are sent to the agent."""
 
 _PROBLEM_LIMIT: Final = 300
 """Characters of a problem's sentence: a validator may quote a whole answer or schema."""
@@ -212,7 +213,7 @@ _FENCED: Final = re.compile(r"\s*```[\w-]*\n(.*?)\n?```\s*", re.DOTALL)
 
 
 class OutputCheck:
-    """Checks answers against a type or a schema. Raises MisuseError for one that is not usable."""
+    """Checks answers against a type or a schema. Raises MisuseError if neither is usable."""
 
     def __init__(self, output_type: OutputType) -> None:
         self._adapter: Any = None
@@ -239,7 +240,7 @@ class OutputCheck:
             text = fenced[1]
         try:
             value: JsonValue = json.loads(text)
-            # Refuse NaN and what is too deep for ``outcome.json``, which nests a value deeper.
+            # Refuse NaN, and a value too deep for ``outcome.json``, where it is nested deeper.
             json.dumps([[[[value]]]], indent=1, allow_nan=False)
         except (ValueError, RecursionError) as error:
             return None, [f"it is not JSON: {error}"]

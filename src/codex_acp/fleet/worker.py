@@ -161,11 +161,10 @@ class AgentPool:
             if lease.key == key and not lease.spoiled and lease.tasks < self.tasks_per_agent:
                 lease.tasks += 1
                 return lease
-        asks = Elicitations()
-        runtime = AgentRuntime(
-            on_form=asks.form if forms else None, on_url=asks.url if urls else None
-        )
-        lease = Lease(key, runtime, asks, tasks=1, spoiled=not spec.shared)
+        elicitations = Elicitations()
+        on_form, on_url = elicitations.form, elicitations.url
+        runtime = AgentRuntime(on_form=on_form if forms else None, on_url=on_url if urls else None)
+        lease = Lease(key, runtime, elicitations, tasks=1, spoiled=not spec.shared)
         self._leases.append(lease)
         return lease
 
@@ -210,7 +209,7 @@ _DEFAULT_MESSAGES: Final[Mapping[StopReason, str]] = {
 
 
 class Ended(Exception):
-    """Ends the task for a reason of its own: a limit, a refusal, an output that stays invalid."""
+    """Ends the task with ``reason``: a limit, a refusal, or an output that stays invalid."""
 
     def __init__(self, reason: Reason, message: str | None = None) -> None:
         super().__init__(reason, message)
@@ -319,7 +318,7 @@ class _Attempt:
         """Run the session in an agent's process from the pool."""
         pool, job = self._worker.pool, self._job
         lease = pool.borrow(job.agent, forms=job.forms, urls=job.urls)
-        spoiled = True  # for a cancel
+        spoiled = True  # if the job is cancelled
         try:
             await self._run_session(lease, directory, resume=resume)
             spoiled = False
@@ -334,8 +333,8 @@ class _Attempt:
             await pool.give_back(lease, spoiled=spoiled)
 
     async def _run_session(self, lease: Lease, directory: Path, *, resume: bool) -> None:
-        """Open a new session, or with ``resume`` that of the job; send all prompts. Raises Ended,
-        and the errors of the agent."""
+        """Open a new session, or with ``resume`` the session of the last attempt; send all prompts.
+        Raises Ended, and the errors of the agent."""
         async with await self._open(lease, directory, resume=resume) as session:
             opened, session_id = session.opened, session.session_id
             self._session_id = session_id
@@ -353,8 +352,8 @@ class _Attempt:
                 lease.elicitations.ask_driver.pop(session_id, None)
 
     async def _set_options(self, session: Session) -> None:
-        """Set the settings and options of the task. Raises SettingRefused; an error that `RETRIED`
-        counts as temporary stays."""
+        """Set the settings and options of the task. Raises SettingRefused, or the
+        temporary error, one whose reason is in `RETRIED`."""
         options = session.options
         settings = {"model": options.model, "mode": options.mode, "effort": options.thought_level}
         try:
@@ -376,12 +375,12 @@ class _Attempt:
                 job.agent,
                 cwd=directory,
                 session_id=job.session_id if resume else None,
-                permissions=self._permission,
+                permissions=self._choose_option,
             )
         except ErrorReply as error:
             in_session = error.method.startswith("session/")
             if in_session and error.code == INTERNAL_ERROR and reason_of(error) == "agent_error":
-                # A broken process: the reason has the task tried again, in another process.
+                # A broken process: with this reason, the task is tried again in another process.
                 raise Ended("agent_not_started", str(error)) from error
             raise
 
@@ -455,7 +454,7 @@ class _Attempt:
             if self._prompt is not None:
                 self._prompt.cancel()
 
-    async def _permission(self, permission: Permission) -> str | None:
+    async def _choose_option(self, permission: Permission) -> str | None:
         outcome = await self._ask(permission)
         is_selected = isinstance(outcome, SelectedRequestPermissionOutcome)
         return outcome.option_id if is_selected else None
@@ -472,8 +471,8 @@ class _Attempt:
 
 
 def _usage_of(response: PromptResponse) -> Usage | None:
-    """Return the usage of a prompt: from ``usage``, a draft field of ACP, in the answer or in a
-    value of its ``_meta``."""
+    """Return the usage of a prompt, from ``usage``, a draft field of ACP, in the answer or in a
+    value of the answer's ``_meta``; None if there is none."""
     places: list[Any] = [plain(response)]
     places += [part for part in (response.meta or {}).values() if isinstance(part, dict)]
     for place in places:
@@ -508,7 +507,7 @@ class Worker:
         """Worktrees of ended jobs, by ``attempt_id``, until `settle` removes or releases them."""
 
     async def run(self, job: Job, post: Post) -> Report:
-        """Run a job; its errors are in the report. If cancelled, end it and leave its worktree."""
+        """Run a job; errors are in the report. A cancelled job ends and leaves its worktree."""
         return await _Attempt(self, job, post).run()
 
     async def settle(self, attempt_id: str, *, written: bool) -> None:
@@ -553,7 +552,7 @@ class SessionLog:
         self._left_out = 0
         """Lines that were only counted."""
         self._pieces: list[str] = []
-        """Pieces of the message of `_chunk`, its first piece; they are in no line yet."""
+        """Texts of the message that begins with `_chunk`; no line has them yet."""
         self._pieces_size = 0
         self._chunk: AgentMessageChunkSessionUpdate | AgentThoughtChunkSessionUpdate | None = None
 
