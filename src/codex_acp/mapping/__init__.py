@@ -1,1 +1,1 @@
-"""Pure functions between Codex and ACP: no IO, no clock, no async. Loads no model by itself."""
+"""Pure functions between Codex and ACP: no IO, no clock, no async. Its import loads no models."""

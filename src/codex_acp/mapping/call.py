@@ -1,6 +1,6 @@
 """Map the status of an item, define an open tool call, and limit how much of its output is sent.
 
-In this module, only `ToolItem` names kinds of items.
+Apart from `ToolItem`, nothing here depends on the kind of an item.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from codex_acp.routing.changes import Looks
 
 Phase: TypeAlias = Literal["running", "over", "cut_off"]
-"""Stage of an item: it may still change, it has ended, or its turn ended before it did."""
+"""Stage of an item: it may still change, it has ended, or its turn ended first (``cut_off``)."""
 UNFINISHED: Final = "The turn ended before this did."
 """Line of a tool call whose turn ended first."""
 _NAMES_SHOWN: Final = 5
@@ -72,8 +72,8 @@ def first_names(names: Sequence[str]) -> str:
     return ", ".join(names[:_NAMES_SHOWN]) + (f" and {more} more" if more > 0 else "")
 
 
-# The output of a running tool call: each update shows its last part, and the last update all of
-# it that is kept.
+# The output of a running tool call: each update shows the end of the output, and the last update
+# shows all output that is kept.
 
 TAIL_LIMIT: Final = 64 * 1024
 """Bytes (UTF-8) of the last output that one update shows at most."""
@@ -86,7 +86,7 @@ INTERVAL: Final = 0.25
 EARNED_PER_BYTE: Final = 8
 """Bytes that may be sent for each byte of output, because each update repeats the last part."""
 FIRST_CREDIT: Final = 64 * 1024
-"""Bytes that may be sent at the start: so each update shows all output while it is short."""
+"""Bytes that may be sent at the start: so each update shows all output while this is short."""
 OVERHEAD_BYTES: Final = 512
 """Bytes that are charged for an update besides the output: about twice the real number."""
 _PIECES_KEPT: Final = 1024
@@ -190,8 +190,8 @@ def size_of_text(text: str) -> int:
 
 
 def _last_part(text: str, limit: int) -> str:
-    """Return the last ``limit`` bytes of ``text``. Begins at the start of a line, unless that would
-    drop more than half of these bytes."""
+    """Return the last ``limit`` bytes of ``text``, from the start of a line unless this would drop
+    more than half of these bytes."""
     if size_of_text(text) <= limit:
         return text
     # Cut by characters first, so that only the last ones are encoded.
@@ -201,7 +201,7 @@ def _last_part(text: str, limit: int) -> str:
     return end[line:] if 0 < line <= len(end) // 2 else end
 
 
-# Items that are tool calls, and the state of a tool call until its end.
+# Items that are tool calls, and an open tool call.
 
 ToolItem: TypeAlias = (
     models.CommandExecutionThreadItem

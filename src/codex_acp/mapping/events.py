@@ -1,9 +1,9 @@
 """Define the events of a session, which the mapping makes of Codex's notifications.
 
-`SessionEvent` is a closed union. Each version of ACP renders all of its kinds (`mapping.v1`,
-`mapping.v2`), so that a new kind fails the type check in each. An event holds every fact; a version
-that has no field for a fact leaves it out. In a tool call, None means not given, and an empty list
-means empty. A `PermissionQuestion` asks whether one action may run; it is for all versions, too.
+`SessionEvent` is a closed union. `mapping.v1` and `mapping.v2` write each kind of event for their
+version of ACP, so that a new kind fails the type check in both. An event holds every fact; a
+version without a field for a fact leaves the fact out. In a tool call, None means not given, and an
+empty list means empty. A `PermissionQuestion` asks whether one action may run, in all versions.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ CallKind: TypeAlias = Literal[
 ]
 """Kind of a tool call."""
 CallStatus: TypeAlias = Literal["pending", "in_progress", "completed", "failed", "cancelled"]
-"""State of a tool call; ``cancelled``: it ended with its turn, or was stopped, unfinished."""
+"""State of a tool call; ``cancelled``: the call was stopped, or its turn ended first."""
 StepStatus: TypeAlias = Literal["pending", "in_progress", "completed"]
 """State of a step of a plan."""
 CompactionStatus: TypeAlias = Literal["in_progress", "completed", "cancelled"]
@@ -86,7 +86,7 @@ class ThoughtLine:
 
 @record
 class MessageRestarted:
-    """Start of a message that is sent again: the client discards the text that it has."""
+    """Start of a message that is sent again: the client discards the text sent before."""
 
     message_id: str
     thought: bool
@@ -129,7 +129,7 @@ class Notice:
 
 @record
 class TerminalState:
-    """Change of the terminal that a tool call shows; None: no change."""
+    """Change of the terminal that a tool call shows; a field with None does not change."""
 
     terminal_id: str
     cwd: str | None = None
@@ -159,7 +159,7 @@ class ToolCallAnnounced:
     """The tool's name for programs, where Codex gives one."""
     terminal: TerminalState | None = None
     stoppable: bool | None = None
-    """Whether the person can stop the call, and the command in its terminal, but not the turn."""
+    """Whether the person can stop the call, or the command in its terminal, without the turn."""
 
 
 @record(kw_only=True)
@@ -285,7 +285,7 @@ class CompactionChanged:
 
 @record
 class PromptEnded:
-    """End of a prompt, for another client than its sender. v2 tells it by `StateChanged`."""
+    """End of a prompt, for a later client than the sender. v2 shows the end by `StateChanged`."""
 
     end: PromptEnd
 
@@ -310,7 +310,7 @@ class StateChanged:
 
 @record
 class SubAgentChanged:
-    """Change of a sub-agent's session, sent in the session above it; None: no change."""
+    """Change of a sub-agent's session, sent in the session above; a field with None stays."""
 
     session_id: str
     title: str | None = None
@@ -352,7 +352,7 @@ SessionEvent: TypeAlias = (
     | PromptEnded
     | SharedEvent
 )
-"""One piece of news of a session for its client."""
+"""One fact about a session for its client."""
 SessionEvents: TypeAlias = "Sequence[SessionEvent]"
 """Events of one session, in the order in which the client gets them."""
 
@@ -421,7 +421,7 @@ StopReason: TypeAlias = Literal[
 
 
 class PromptStop(NamedTuple):
-    """A stop reason that the prompt returns; ``message`` explains it where that is needed."""
+    """A stop reason that the prompt returns; ``message`` has Codex's explanation, if any."""
 
     reason: StopReason
     message: str | None = None
@@ -470,4 +470,4 @@ class PermissionQuestion:
     reason: str | None = None
     """The asker's reason, as Markdown with the asker's words in code spans."""
     command: CommandSubject | None = None
-    """The command, if the approval is for this command alone and it has no invisible characters."""
+    """The command, if the approval is for nothing else and all characters are visible."""

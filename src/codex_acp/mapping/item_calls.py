@@ -43,9 +43,9 @@ if TYPE_CHECKING:
 def call_of(
     state: SessionState, item: ToolItem, phase: Phase, streamed: str | None = None
 ) -> ToolCallAnnounced:
-    """Return the tool call of an item; ``streamed`` is the output of a command that has none. Reads
-    only the inputs of ``state`` and the looks of open calls. Only an item that is over shows raw
-    output, because no later update could remove raw output."""
+    """Return the tool call of an item; ``streamed`` is the output of a command whose item has none.
+    Reads only the inputs of ``state`` and the looks of open calls. Only an item that is over shows
+    raw output, because no later update could remove raw output."""
     shown = shown_status(None, phase)  # for the kinds of items without a status
     match item:
         case models.CommandExecutionThreadItem():
@@ -115,7 +115,7 @@ def _call(
 
 
 def looks_for_call(state: SessionState, call_id: str) -> Looks:
-    """Return the looks of this step; a look from the start of the item takes precedence."""
+    """Return the looks of this step; a look from the start of the call's item takes precedence."""
     open_call = state.open_calls.get(call_id)
     return state.looks if open_call is None else {**state.looks, **open_call.looks}
 
@@ -186,8 +186,8 @@ _ACTIVITIES: Final = {
 def _agents_call(
     item: models.CollabAgentToolCallThreadItem | models.SubAgentActivityThreadItem, phase: Phase
 ) -> ToolCallAnnounced:
-    """Show a call of a sub-agent tool: the prompt and the states of the sub-agents. Or show a
-    report on one sub-agent."""
+    """Show a call of a sub-agent tool with its prompt and the states of the sub-agents, or a report
+    on one sub-agent."""
     settings = {"model": item.model, "reasoningEffort": item.reasoning_effort}
     if isinstance(item, models.SubAgentActivityThreadItem):
         activity = _ACTIVITIES.get(item.kind) or inline(item.kind)
@@ -361,7 +361,7 @@ def file_changes(item: models.FileChangeThreadItem, looks: Looks) -> list[Change
 
 
 def wanted_looks(params: object, roots: Collection[str]) -> Mapping[str, bool]:
-    """Return each path to look at before ``params`` are shown → whether to read the file's text.
+    """Map each path to look at before ``params`` are shown to whether the file's text is needed.
     ``params`` are an item, or the params of a notification. ``roots`` are the directories of the
     session, which need no look."""
     match params:
@@ -375,15 +375,14 @@ def wanted_looks(params: object, roots: Collection[str]) -> Mapping[str, bool]:
 
 
 def wanted_of_changes(changes: Sequence[models.FileUpdateChange]) -> dict[str, bool]:
-    """Return each path of the changes → whether to read the file's text. A deletion brings the
-    text itself."""
+    """Map each path of the changes to whether its text is needed; a deletion has the text."""
     wanted = {
         change.path: not isinstance(change.kind, models.DeletePatchChangeKind) for change in changes
     }
     return wanted | dict.fromkeys(filter(None, map(move_target, changes)), True)
 
 
-# Calls of MCP tools, and of dynamic tools: those that a program registered with Codex.
+# Calls of MCP tools, and of dynamic tools, which a program has registered with Codex.
 
 
 def _mcp_call(item: models.McpToolCallThreadItem, phase: Phase) -> ToolCallAnnounced:

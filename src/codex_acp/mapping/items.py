@@ -117,7 +117,7 @@ def approval_review_started(
 def approval_review_completed(
     state: SessionState, params: models.ItemGuardianApprovalReviewCompletedNotification
 ) -> SessionEvents:
-    """Map ``item/autoApprovalReview/completed``: an approval completes the call, all else fails."""
+    """Map ``item/autoApprovalReview/completed``; a review that does not approve fails the call."""
     status: CallStatus = "completed" if params.review.status == "approved" else "failed"
     state.open_calls.pop(params.review_id, None)
     if params.review_id not in state.announced:
@@ -133,9 +133,9 @@ def _review_mode(
     state: SessionState,
     item: models.EnteredReviewModeThreadItem | models.ExitedReviewModeThreadItem,
 ) -> SessionEvents:
-    """Show the subject of the review, and the review; each once. Codex also sends the review as a
-    message of the agent. The later one of item and message is not shown (see
-    `messages.agent_message_completed`)."""
+    """Show the subject of a review at its start, and the review at its end. Codex also sends the
+    review as a message of the agent: only the first of item and message is shown
+    (`messages.agent_message_completed`)."""
     if isinstance(item, models.EnteredReviewModeThreadItem):
         # A suffix, because older versions of Codex give both items the turn's id.
         text = f"Review started: {inline(item.review)}\n\n"

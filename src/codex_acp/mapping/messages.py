@@ -103,15 +103,15 @@ def text_delta(state: SessionState, item_id: str, delta: str) -> SessionEvents:
 def text_completed(state: SessionState, item_id: str, whole: str) -> SessionEvents:
     """Show the part of the whole text that no delta has shown."""
     left = left_to_send(state.sent_text.setdefault(item_id, []), item_id, whole)
-    return () if left is None else (events.TextChunk(*left),)  # may begin another message
+    return () if left is None else (events.TextChunk(*left),)
 
 
 def user_message(
     state: SessionState, item: models.UserMessageThreadItem, live: bool
 ) -> SessionEvents:
-    """Show a message of the person; ``live``: its turn runs. The client knows its own live
-    messages, so only those of another client (by ``clientUserMessageId``) and those to a sub-agent
-    are shown live."""
+    """Show a message of the person. ``live``: its turn runs. The client has its own live messages,
+    so a live message is shown only if another client sent it (``clientUserMessageId`` tells the
+    client), or if it went to a sub-agent."""
     is_own = item.client_id is None or item.client_id in state.own_messages
     if live and is_own and not state.is_sub_agent:
         return ()
@@ -144,8 +144,8 @@ def reasoning_text_delta(
 
 
 def reasoning_completed(state: SessionState, item: models.ReasoningThreadItem) -> SessionEvents:
-    """Show the rest of the summary that no delta has shown; if the deltas were raw, or if there is
-    no summary, the rest of the raw text."""
+    """Show the rest of the summary that no delta has shown. Show the rest of the raw text instead
+    if the deltas were raw, or if there is no summary."""
     summary = _BLANK_LINE.join(filter(None, item.summary))
     raw_text = _BLANK_LINE.join(filter(None, item.content))
     thought = state.thoughts.setdefault(item.id, SentThought(raw=not summary, part=0))
@@ -194,11 +194,8 @@ def compaction_completed(state: SessionState, item: ContextCompactionThreadItem)
 
 def close_compactions(state: SessionState) -> SessionEvents:
     """Cancel the open compactions, because the turn ended."""
-    left, state.open_compactions = state.open_compactions, []
-    return [
-        events.CompactionChanged(compaction_id, "cancelled", announced=True)
-        for compaction_id in left
-    ]
+    open_ids, state.open_compactions = state.open_compactions, []
+    return [events.CompactionChanged(open_id, "cancelled", announced=True) for open_id in open_ids]
 
 
 # Hooks: shown if they stopped something, failed, or have a message for the person.
@@ -265,9 +262,9 @@ def warning(
 
 
 def config_warning(state: SessionState, params: models.ConfigWarningNotification) -> SessionEvents:
-    """Map ``configWarning``, with the place in the file if Codex gives it. A warning without place
+    """Map ``configWarning``, with the place in the file if Codex gives one. A warning without place
     or details is about the machine (bubblewrap is not installed), and not about a file of the
-    person. ``/status`` shows these warnings, too (`SessionState.remarks`)."""
+    person. ``/status`` shows the warnings about the machine, too (`SessionState.remarks`)."""
     place = params.path
     if place is None and not params.details:
         state.remarks[params.summary] = None
@@ -316,7 +313,7 @@ def safety_buffering_updated(
 
 
 def auth_recovery(state: SessionState, params: models.AuthRecoveryNotification) -> SessionEvents:
-    """Map ``modelProvider/authRecoveryStarted`` and ``…Completed``; the message says which."""
+    """Map ``modelProvider/authRecoveryStarted`` and ``…Completed``; the message names the stage."""
     text = f"{params.provider}: {params.message}"
     return notice_once(state, text, "info", key=(params.turn_id, text))
 
@@ -332,8 +329,8 @@ def strict_review_required(
 def mcp_startup_updated(
     state: SessionState, params: models.McpServerStatusUpdatedNotification
 ) -> SessionEvents:
-    """Map ``mcpServer/startupStatus/updated`` to a notice if the server failed, with its error. If
-    the server was ready in between, the same failure is shown a second time."""
+    """Map ``mcpServer/startupStatus/updated`` to a notice with the error if the server failed. If
+    the server was ready in between, an equal failure is shown again."""
     name = full_server_name(params.name, params.environment_id)
     key = ("mcpServer", name)
     if params.status == "ready":

@@ -1,7 +1,7 @@
 """Map each notification of Codex to the function that makes events of it, in one total table.
 
 A row is a function of this package, or `Ignored` with a reason. A notification of a new version of
-Codex fails the type check here, and the check below when this module is imported.
+Codex fails the type check, and the import of this module.
 """
 
 from __future__ import annotations
@@ -148,7 +148,7 @@ PIECES: Final[Mapping[str, Callable[[SessionState, str, str], SessionEvents]]] =
 }
 """Functions for the pieces of a text, which arrive by the thousand; each gets item id and text.
 
-The texts ``a`` and ``b`` may be joined: one call with ``ab`` shows what two calls show.
+Pieces may be joined: one call with the texts ``a`` and ``b`` joined shows as much as two calls.
 """
 WITHOUT_SECRETS: Final[Mapping[str, Callable[[JsonValue], JsonValue]]] = {
     "mcpServer/startupStatus/updated": scrub_json,

@@ -179,7 +179,7 @@ def _send_if_due(state: SessionState, call_id: str, open_call: OpenCall) -> Sess
         return flush_changes(state, call_id, open_call)
     tail = open_call.output.take(state.now, size_of(open_call.above))
     block = output_block(tail)
-    # `take` has charged the tail. Charge a block that escaping makes more than twice as large.
+    # `take` has charged the tail. If escaping more than doubles the block, charge the excess.
     uncharged = size_of([block]) - 2 * len(tail) - OVERHEAD_BYTES
     open_call.output.budget.credit -= max(0, uncharged)
     content = [*open_call.above, block]
@@ -208,8 +208,8 @@ def announce(state: SessionState, call: events.ToolCallAnnounced) -> SessionEven
 
 
 def call_started(state: SessionState, item: ToolItem) -> SessionEvents:
-    """Show that an item started. An approval that announced the tool call sets the status."""
-    if _hides_item(state, item):
+    """Show that an item started. The status stays if an approval has announced the tool call."""
+    if _shadow_if_other_action(state, item):
         return ()
     has_approval = id_of(item) in state.open_calls  # nothing else opens a call before its item
     open_call = state.open_calls.setdefault(id_of(item), OpenCall())
@@ -233,9 +233,9 @@ def call_started(state: SessionState, item: ToolItem) -> SessionEvents:
 
 
 def show_again(state: SessionState) -> dict[str, SessionEvents]:
-    """Announce the open commands for another client, which may show output in another form, and
-    those in the background if it shows the agent's terminals. Return the events of each tool
-    call."""
+    """Announce the open commands for another client, which may show output in another form; also
+    the commands in the background if the client shows the agent's terminals. Return the events of
+    each tool call."""
     again: dict[str, SessionEvents] = {}
     if state.features.agent_terminals:
         for call_id, background_item in state.background.items():
@@ -263,7 +263,7 @@ def call_completed(state: SessionState, item: ToolItem) -> SessionEvents:
     call_id = id_of(item)
     if isinstance(item, models.CommandExecutionThreadItem) and call_id in state.background:
         return _background_completed(state, item)
-    if _hides_item(state, item):
+    if _shadow_if_other_action(state, item):
         return ()
     open_call = state.open_calls.get(call_id)
     call = call_of(state, item, over_or_cut_off(item), _streamed(open_call))
@@ -271,7 +271,7 @@ def call_completed(state: SessionState, item: ToolItem) -> SessionEvents:
     if call.id in state.cancelled_calls and call.status == "failed":
         call.status = "cancelled"  # the cancel made it fail
     if call.id not in state.announced:
-        return _announced_whole(state, item, call, open_call)
+        return _announce_ended(state, item, call, open_call)
     update = _as_update(call)
     unsent = _unsent_output(item, open_call)
     update.terminal = _terminal_change(state, item, output=unsent, ended=True)
@@ -287,7 +287,7 @@ def _as_update(call: events.ToolCallAnnounced) -> ToolCallChanged:
 
 
 def _client_has_diffs(open_call: OpenCall | None, call: events.ToolCallAnnounced) -> bool:
-    """Return whether the client has the content of a file change: its diffs may be megabytes."""
+    """Return whether the client has all diffs of a file change, which may be megabytes."""
     return (
         open_call is not None
         and isinstance(open_call.item, models.FileChangeThreadItem)
@@ -318,7 +318,7 @@ def _background_completed(
 def show_history_call(state: SessionState, item: ToolItem) -> SessionEvents:
     """Show an item of the history, in its last state, with one announcement. A client of Zed's
     convention, which reads output from updates only, gets an update, too."""
-    return _announced_whole(state, item, call_of(state, item, over_or_cut_off(item)), None)
+    return _announce_ended(state, item, call_of(state, item, over_or_cut_off(item)), None)
 
 
 def approval_settled(
@@ -376,10 +376,10 @@ def show_running(state: SessionState, item: models.CommandExecutionThreadItem) -
     return [*started, _move_to_background(state, state.open_calls.pop(id_of(item)))]
 
 
-def _hides_item(state: SessionState, item: ToolItem) -> bool:
-    """Return whether to hide an item: a tool call with its id has an open question about another
-    action. No item with this id is then shown until the turn ends. The model chooses the ids.
-    `codex.approvals.actions` fails the question closed."""
+def _shadow_if_other_action(state: SessionState, item: ToolItem) -> bool:
+    """Shadow the id of an item if a tool call with this id has an open question about another
+    action; return whether the id is shadowed. No item with a shadowed id is shown until the turn
+    ends. The model chooses the ids. `codex.approvals.actions` fails the question closed."""
     call_id = id_of(item)
     open_call = state.open_calls.get(call_id)
     if open_call is not None and open_call.pending:
@@ -407,8 +407,8 @@ def _subject(item: ToolItem) -> tuple[object, ...]:
 
 
 def _move_to_background(state: SessionState, open_call: OpenCall) -> SessionEvent:
-    """Complete the tool call of a command that runs on after its turn. For a client that knows no
-    terminals of the agent, a line says how to end the command."""
+    """Complete the tool call of a command that runs on after its turn. A client that shows no
+    terminals of the agent gets a line that says how to end the command."""
     item = open_call.item
     assert isinstance(item, models.CommandExecutionThreadItem), "no other item outlives its turn"
     state.background[id_of(item)] = item
@@ -443,7 +443,7 @@ def _streamed(open_call: OpenCall | None) -> str | None:
     return open_call.output.tail(WHOLE_LIMIT)
 
 
-def _announced_whole(
+def _announce_ended(
     state: SessionState, item: ToolItem, call: events.ToolCallAnnounced, open_call: OpenCall | None
 ) -> SessionEvents:
     """Announce a tool call that has ended; then end its terminal, with all output."""
@@ -454,8 +454,8 @@ def _announced_whole(
 
 
 def _unsent_output(item: ToolItem, open_call: OpenCall | None) -> str | None:
-    """Return the output that the client's terminal lacks, None if nothing. Codex may not stream the
-    first output of a command: then the whole output follows, marked as such."""
+    """Return the output that the client's terminal lacks; None if nothing is missing. Codex may not
+    stream the first output of a command: then the whole output follows, below a line about it."""
     if not isinstance(item, models.CommandExecutionThreadItem) or item.aggregated_output is None:
         return None
     whole = item.aggregated_output

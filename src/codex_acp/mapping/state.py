@@ -49,7 +49,7 @@ class SessionState:
     sent_text: dict[str, list[str]] = field(default_factory=dict)
     """Item id → the sent pieces of its text; cleared when a turn of the thread completes."""
     thoughts: dict[str, SentThought] = field(default_factory=dict)
-    """Reasoning item id → the sent parts; cleared when a turn of the thread completes."""
+    """Id of a reasoning item → its sent parts; cleared when a turn of the thread completes."""
     remarks: dict[str, None] = field(default_factory=dict)
     """Warnings of Codex about this computer, which ``/status`` shows."""
     plan_explanation: str | None = None
@@ -57,7 +57,7 @@ class SessionState:
     proposed_plan: tuple[str, str] | None = None
     """Item id and text of the plan that plan mode proposed; cleared when a turn begins."""
     is_sub_agent: bool = False
-    """Whether this is a sub-agent's thread, whose prompts no client has sent."""
+    """Whether the thread is a sub-agent's, whose prompts no client has sent."""
     own_messages: LastOnes[str, None] = field(default_factory=partial(LastOnes, MAX_OWN_MESSAGES))
     """``clientUserMessageId`` of the client's own messages; the caller adds them."""
     notices: LastOnes[tuple[str | None, ...], None] = field(
@@ -67,7 +67,7 @@ class SessionState:
     review_text: str | None = None
     """The review that was shown last in this turn; Codex sends it as a message, too."""
     total_usage: models.TokenUsageBreakdown | None = None
-    """Tokens of the whole thread, as Codex counted them last; see `mapping.session`."""
+    """Tokens of the whole thread, as Codex counted them last."""
     context_usage: tuple[int, int] | None = None
     """Tokens in the context and its size, as they were sent last."""
     rate_limits: dict[str, RateLimit] = field(default_factory=dict)
@@ -111,9 +111,9 @@ class SubAgent:
     last_turn: str | None = None
     """Turn that ended last."""
     started: bool = False
-    """Whether Codex reports the start of the thread; the model alone can name any thread."""
+    """Whether Codex has reported the start; the model alone can name any thread."""
     replayed: frozenset[str] = frozenset()
-    """Ids of items of its history that were shown already."""
+    """Ids of the items in the thread's history that were shown already."""
 
     def begin_turn(self, turn_id: str | None) -> bool:
         """Note that a turn runs; return False if Codex has reported the turn's end already."""
@@ -141,11 +141,11 @@ class SentThought:
     part: int
     """The number of the part that was sent last."""
     pieces: list[str] = field(default_factory=list)
-    """The sent text of that part."""
+    """The sent text of all parts."""
 
 
 def add_piece(pieces: list[str], piece: str) -> None:
-    """Add a sent piece; join the pieces if there are too many. The first may be a joined text."""
+    """Add a sent piece; join the pieces if there are too many. A joined text stands first."""
     if len(pieces) >= MAX_PIECES and len(pieces) >= len(pieces[0]) // JOINED_PER_PIECE:
         pieces[:] = ("".join(pieces),)
     pieces.append(piece)
@@ -155,8 +155,8 @@ def left_to_send(pieces: list[str], item_id: str, whole: str) -> tuple[str, str]
     """Return the message id and the text to send after ``pieces``; None if nothing is missing.
 
     A ``whole`` text that does not continue the sent text becomes another message. Nothing is
-    missing if the sent text begins with ``whole``, or if they differ in blank space only.
-    Afterwards ``pieces`` hold ``whole``, so that it is never sent twice.
+    missing if the sent text begins with ``whole``, or differs from ``whole`` in blank space only.
+    Afterwards ``pieces`` hold ``whole``, so that no text is sent twice.
     """
     sent = "".join(pieces)
     pieces[:] = (whole,)
