@@ -83,16 +83,14 @@ class Logins:
         self._spawn = spawn
         self._providers = providers
         self._pages = 0
-        """Login pages until now: the elicitation id of a page has the page's number."""
+        """Number of login pages until now, for the elicitation id of the next page."""
         opener.login.on_change = self._on_change
         self._sent_status: AuthStatus | None = None
         """The last state that the client got; None: the client never asked, and gets no updates."""
 
     async def authenticate(self, method: str, meta: dict[str, Any] | None) -> None:
-        """Log in by ``method``; return when the person has logged in.
-
-        Returns at once if the client brings no key and Codex already has this login or needs no
-        login.
+        """Log in by ``method``; return when the person has logged in, or at once if the client
+        brings no key and Codex already has this login or needs no login.
 
         Raises RpcError: -32602 for a method that is not offered, -32000 with the reason when the
         login failed, was declined or took too long."""
@@ -115,7 +113,7 @@ class Logins:
             else:
                 raise _not_offered(method)
         except ErrorReply as error:
-            raise _failed(f"Codex refused the login: {error.message}") from error
+            raise _failure(f"Codex refused the login: {error.message}") from error
         except RpcError:
             raise
         except CodexAcpError as error:
@@ -153,7 +151,7 @@ class Logins:
             values = (os.environ.get(name, "").strip() for name in API_KEY_VARIABLES)
             key = next(filter(None, values), None)
         if not isinstance(key, str) or not key.strip():
-            raise _failed(
+            raise _failure(
                 f"there is no API key: set {' or '.join(API_KEY_VARIABLES)} for this agent, or "
                 f'send it as _meta["{API_KEY}"].apiKey'
             )
@@ -181,7 +179,7 @@ class Logins:
                 url = started.auth_url
                 message = "Log in to OpenAI in your browser, so that Codex can use your account."
             else:
-                raise _failed("Codex answered with another kind of login")
+                raise _failure("Codex answered with another kind of login")
             await self._wait_for_login(
                 codex, started.login_id, outcomes.of(started.login_id), url, message
             )
@@ -200,14 +198,14 @@ class Logins:
         page = allowed_url(url)
         try:
             if isinstance(page, RefusedUrl):
-                raise _failed(f"the login page was refused: {page.reason}")
+                raise _failure(f"the login page was refused: {page.reason}")
             with anyio.move_on_after(LOGIN_SECONDS) as limit:
                 await self._show_page(outcome, page.url, message)
             if limit.cancelled_caught:
-                raise _failed(f"nobody logged in within {LOGIN_SECONDS / 60:g} minutes")
+                raise _failure(f"nobody logged in within {LOGIN_SECONDS / 60:g} minutes")
             why = outcome.result()
             if why is not None:
-                raise _failed(f"the login failed: {why}")
+                raise _failure(f"the login failed: {why}")
         finally:
             if not outcome.done():
                 params = models.CancelLoginAccountParams(login_id=login_id)
@@ -219,7 +217,7 @@ class Logins:
         """Show the page until ``outcome`` is done. Raises RpcError if the page cannot be shown."""
         if not self._client.features.elicitation_url:
             if not await open_page(url):
-                raise _failed(f"no browser could be opened; open this page yourself: {url}")
+                raise _failure(f"no browser could be opened; open this page yourself: {url}")
             await shielded(outcome)
             return
         self._pages += 1
@@ -232,7 +230,7 @@ class Logins:
         }
         refusal = await open_until(self._client.questioner, request, outcome)
         if refusal is not None:
-            raise _failed(refusal)
+            raise _failure(refusal)
 
     # The state of the login.
 
@@ -274,7 +272,7 @@ async def _account_type(codex: AppServerConnection) -> str | None:
     return getattr((await _read_account(codex)).account, "type", None)
 
 
-def _failed(message: str) -> RpcError:
+def _failure(message: str) -> RpcError:
     return RpcError(AUTHENTICATION_REQUIRED, message)
 
 

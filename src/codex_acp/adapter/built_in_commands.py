@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 STOP_SECONDS: Final = 5.0
-"""Seconds that Codex may take to pause a goal, and as many to interrupt its turn."""
+"""Seconds that Codex may take to pause a goal, and again to interrupt the goal's turn."""
 
 IDLE_SECONDS: Final = 5.0
 """Seconds without a turn after which Codex is asked for the state of an active goal."""
@@ -310,8 +310,8 @@ class _GoalWatcher(NotificationSink):
 
 async def _pursue_goal(access: SessionAccess, goal: models.ThreadGoalSetParams) -> str:
     """Set the goal, for which Codex begins turns; when Codex stops working on the goal, return a
-    report of its state. If the caller is cancelled, pause the goal, and interrupt its turn unless
-    that answers a prompt. Raises CodexAcpError."""
+    report of the goal. If the caller is cancelled, pause the goal, and interrupt its turn, unless
+    the end of this turn answers a prompt. Raises CodexAcpError."""
     codex, thread_id = access.codex(), access.session_id
     watcher, is_waiting = _GoalWatcher(), False
     codex.subscribe(thread_id, watcher)

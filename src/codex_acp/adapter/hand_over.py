@@ -1,8 +1,8 @@
 """Hand sessions over between processes of this package: Codex lets one process write a thread.
 
-Another process asks this one to let a session go. If something runs in the session, this process
-answers "busy". Else it lets the session's thread go and tells its client; the client's next prompt
-takes the session back. Loaded with the first session that is open here or in another process.
+Another process asks this process for a session. If something runs in the session, this process
+answers "busy". Else it unloads the session's thread and tells the client, whose next prompt takes
+the session back. Loaded with the first session that is open here or in another process.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class HandOver:
         """Asks other processes for sessions, and answers them; `CodexAgent` has it listen."""
 
     async def _let_go(self, session_id: str, asker: Asker) -> State:
-        """Let a session go if nothing runs in it; return its state in this process."""
+        """Unload a session's threads if nothing runs in the session; return the session's state."""
         opened = self._sessions.open_session(session_id)
         if opened is None:
             return "opening" if session_id in self._opener.openings else "unknown"
@@ -47,7 +47,7 @@ class HandOver:
             if session is not None:
                 session.cancel()
         if session is not None and (asker.cancels or session.driver.machine.activity == "idle"):
-            await session.driver.wait_idle()  # the client may have seen the end before
+            await session.driver.wait_idle()  # the client may see the end of a turn before this
         if self._is_busy(session_id, opened):
             return "busy"
         async with self._opener.lock(session_id):
@@ -70,7 +70,7 @@ class HandOver:
             return "free"
 
     def _is_busy(self, session_id: str, opened: OpenSession) -> bool:
-        """Return whether something runs in the session, or one of its questions waits."""
+        """Return whether a prompt waits, or a prompt, sub-agent or background command runs."""
         session = opened.session
         return (
             opened.may_start_sub_agents()

@@ -1,9 +1,9 @@
 """Load the modules of a first prompt, in a thread, while Codex opens the first session.
 
 Loading starts no earlier, because Codex boots on several processors until then, and loading would
-slow it down. If the client asks for no session for `IDLE_SECONDS`, loading starts then. A first
-prompt of text reaches Codex before the modules are loaded; the event loop is not blocked. If a
-module is needed before the thread has loaded it, its import waits for the thread.
+slow Codex down. Without a request for a session, loading starts after `IDLE_SECONDS`. A first
+prompt of text reaches Codex before the modules are loaded. The event loop is not blocked, but the
+import of a module that the thread is loading waits for the thread.
 Owns the lists of modules and the thread; creates no object of the modules.
 """
 
@@ -36,10 +36,8 @@ FOR_A_PROMPT: Final = (
     "codex_acp.codex._generated.methods:ItemStartedNotification",
     "codex_acp.mapping.v1.updates",
 )
-"""Modules in the order of loading: those of a prompt's request come before those of its updates.
-
-The name behind a colon is a generated class; its validator and those of its fields are built, too.
-"""
+"""Modules in the order of loading: first for the request of a prompt, then for its updates. A name
+after a colon is a generated class, whose validators are built, too."""
 
 LATER: Final = ("codex_acp.acp._generated.v1.methods:PromptRequest",)
 """Classes that the first prompt of text does not need, but the next request does."""
@@ -62,7 +60,7 @@ class LoadAhead:
         self._callbacks: list[Callable[[], None]] = []
         self._thread: threading.Thread | None = None
         self.prompt_ready: asyncio.Event = asyncio.Event()
-        """Set when the modules that a prompt needs are loaded, by this thread or the loop's."""
+        """Set when the modules that a prompt needs are loaded, in any thread."""
         self._over = False  # True once nothing more will be loaded
         self._given_up = False
         self._acp_version = 1

@@ -106,10 +106,10 @@ async def open_page(url: str) -> bool:
     """Open ``url`` in a browser; return whether a browser was found."""
     from anyio import to_thread
 
-    return await to_thread.run_sync(_open, url, abandon_on_cancel=True)
+    return await to_thread.run_sync(_open_in_browser, url, abandon_on_cancel=True)
 
 
-def _open(url: str) -> bool:
+def _open_in_browser(url: str) -> bool:
     import webbrowser
 
     with sparing():  # the browser must outlive this agent

@@ -41,7 +41,7 @@ LOGIN_SECONDS: Final = 10 * 60
 OAUTH_COMPLETED: Final = "mcpServer/oauthLogin/completed"
 
 _MAX_OUTCOMES: Final = 32
-"""Outcomes that are kept: Codex may report one before anybody waits for it."""
+"""Outcomes that are kept: Codex may report an outcome before `LoginOutcomes.of` is called."""
 
 
 class McpLogins(NotificationSink):
@@ -101,13 +101,13 @@ class McpLogins(NotificationSink):
             page = allowed_url(begun.authorization_url)
             if isinstance(page, RefusedUrl):
                 return f"its login page was refused: {page.reason}"
-            why = f"{server_name(server)} needs a login at {page.host} before its tools work."
+            message = f"{server_name(server)} needs a login at {page.host} before its tools work."
             request = {
                 "mode": "url",
                 "sessionId": session_id,
                 "elicitationId": f"mcp-login-{len(self._shown_servers)}",
                 "url": page.url,
-                "message": why,
+                "message": message,
             }
             with anyio.move_on_after(LOGIN_SECONDS):
                 questioner = self._sessions.client_of(session_id).questioner
@@ -158,8 +158,8 @@ async def open_until(
     """Ask the person to open a login page, and wait for the login's ``outcome``; return why the
     page was not opened, or None if the login has ended.
 
-    If the outcome comes before the person's answer, withdraw the question. If the caller is
-    cancelled, ``outcome`` is not."""
+    If the outcome comes before the person's answer, withdraw the question. A cancel of the caller
+    does not cancel ``outcome``."""
     refusal: str | None = None
     async with anyio.create_task_group() as tasks:
 

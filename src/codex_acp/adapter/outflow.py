@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 MAX_WAITING_UPDATES: Final = 2_000
-"""Updates that may wait, whatever the length of their text."""
+"""Updates that may wait, long or short."""
 
 MAX_WAITING_TEXT: Final = 2 * 1024 * 1024
 """Characters that may wait: more than a model writes while a client hangs for a while."""
@@ -194,7 +194,7 @@ class Outflow:
         """Write the pieces of the last message; encode the prefix of the chunks of ``message``."""
         self._write_pieces()
         self._message = session_id, message_id, kind = message
-        self._chunk_prefix = (  # the same in every version of ACP
+        self._chunk_prefix = (  # equal in all versions of ACP
             notification_head("session/update", version=True)
             + b',"params":{"sessionId":' + encode(session_id)
             + b',"update":{"sessionUpdate":"'
@@ -208,7 +208,7 @@ class Outflow:
         pieces, self._pieces = self._pieces, []
         if pieces:
             text = to_json("".join(pieces))
-            self._connection.send(self._chunk_prefix + text + b"}}}}\n")  # ends what it began
+            self._connection.send(self._chunk_prefix + text + b"}}}}\n")  # closes the prefix
 
     async def _drain(self) -> None:
         try:

@@ -28,7 +28,7 @@ logger = logging.getLogger(__name__)
 
 class ConnectionQuestioner:
     """Implements `session_client.Questioner` with ``side``, the agent's end of one connection.
-    Loads the models and the mapping of ``version``, not those of the other version."""
+    Loads the models and the mapping of ``version`` alone."""
 
     def __init__(self, side: Side, version: int) -> None:
         self._side = side

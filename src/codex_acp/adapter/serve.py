@@ -57,7 +57,7 @@ VERSIONS: Final = (1, 2)
 
 ADOPT_SECONDS: Final = 0.03
 """Seconds after which this process becomes the parent of orphans (3 ms of work), while Codex boots.
-If Codex is used earlier, it happens then: else an orphan of an MCP server could not be ended."""
+If Codex is used earlier, this process adopts then, so that no orphan of an MCP server is missed."""
 
 START_UP_SECONDS: Final = 10.0
 """Seconds after which the garbage collector, which `cli.serve` switches off, is on in any case."""
@@ -89,7 +89,7 @@ async def serve_link(
         side = agent_side(connection, versions, agent)
         agent.client.side = side
         if ending is not None:
-            tasks.start(lambda: _end(ending, agent, side))
+            tasks.start(lambda: _end_when_set(ending, agent, side))
         try:
             await side.run()
         finally:
@@ -139,7 +139,7 @@ def run_stdio(
     defaults: SessionDefaults | None = None,
     hello: Hello | None = None,
 ) -> int:
-    """Serve on ``link`` until it ends or a signal comes; return the exit code of the process.
+    """Serve until ``link`` ends or a signal comes; return the exit code of the process.
 
     ``versions`` are the versions of ACP that the agent offers, ``defaults`` the settings of each
     new session. ``hello`` is the ``initialize`` request that the caller has sent to Codex."""
@@ -181,7 +181,7 @@ def prepare_loop() -> asyncio.Event:
     return ending
 
 
-async def _end(ending: asyncio.Event, agent: CodexAgent, side: EitherAgentSide) -> None:
+async def _end_when_set(ending: asyncio.Event, agent: CodexAgent, side: EitherAgentSide) -> None:
     await ending.wait()
     await agent.end_prompts()
     await side.close_behind(PROMPT_METHOD, ANSWER_SECONDS)  # after the answers of prompts

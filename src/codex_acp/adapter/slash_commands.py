@@ -58,7 +58,7 @@ class SessionCommands:
         self._current_list = None
 
     def note_sent(self, update: CommandsChanged) -> bool:
-        """Remember that the client gets a list; return whether the list is new to the client."""
+        """Note that the client gets a list; return whether the list is new to the client."""
         earlier, self._sent_list = self._sent_list, update
         return earlier != update
 

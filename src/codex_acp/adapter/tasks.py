@@ -30,7 +30,7 @@ CANCEL_AGAIN_SECONDS: Final = 0.05
 
 
 class SideTasks:
-    """The side tasks of one agent, which end with it."""
+    """The side tasks of one agent, which `aclose` ends."""
 
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[None]] = set()
@@ -81,7 +81,7 @@ def guarded(spawn: Spawn) -> Spawn:
 
 
 class CancelScope:
-    """Scope of one ``with`` block, which ends early after `cancel`, even if called before."""
+    """Scope of one ``with`` block. `cancel` ends the block, also if it comes before the block."""
 
     __slots__ = ("_delivered", "_outer", "_task", "cancel_called", "cancelled_caught")
 
@@ -140,7 +140,7 @@ class SessionScopes:
         return scope
 
     def close(self, session_id: str, scope: CancelScope) -> None:
-        """Forget the scope, which `cancel` then cancels no more."""
+        """Forget the scope, so that `cancel` no longer cancels it."""
         self._scopes[session_id].remove(scope)
         if not self._scopes[session_id]:
             del self._scopes[session_id]
@@ -161,7 +161,7 @@ class SessionScopes:
 
 
 END_SECONDS: Final = 12.0
-"""Seconds that a request which ends a session waits for the lock; then it does without."""
+"""Seconds that a request which ends a session waits for the lock; then it goes on without it."""
 
 OPEN_SECONDS: Final = 30.0
 """Seconds that a request which opens a session waits: a long history takes seconds to show."""

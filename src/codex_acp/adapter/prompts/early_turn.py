@@ -56,9 +56,9 @@ class EarlyTurn:
 
         params = simple_turn_params(thread_id, message, self.message_id)
         try:
-            self.abandon = codex.post("turn/start", params, self._answered)
+            self.abandon = codex.post("turn/start", params, self._note_reply)
         except CodexAcpError as error:
-            self._answered(error)
+            self._note_reply(error)
 
     def when_answered(self, on_reply: Callable[[JsonValue | CodexAcpError], None]) -> None:
         """Call ``on_reply`` with the reply to ``turn/start``, at once if it has arrived."""
@@ -66,7 +66,7 @@ class EarlyTurn:
         if self._reply is not None:
             on_reply(*self._reply)
 
-    def _answered(self, reply: JsonValue | CodexAcpError) -> None:
+    def _note_reply(self, reply: JsonValue | CodexAcpError) -> None:
         self._reply = (reply,)
         if self._on_reply is not None:
             self._on_reply(reply)

@@ -27,13 +27,13 @@ CARRY_OUT_PLAN: Final = "Implement the approved plan."
 
 
 class PlanMode(NamedTuple):
-    """Functions for the plan mode of one session, and for its question."""
+    """Functions for the plan mode of one session, and for the question about a plan."""
 
     is_on: Callable[[], bool]
     ensure_live: Callable[[], Awaitable[None]]
     """Has Codex load the thread: Codex may have been lost since the question."""
     leaving: Callable[[], dict[str, JsonValue]]
-    """Returns the params with which a turn leaves plan mode, none if it is off."""
+    """Returns the params with which a turn leaves plan mode, none if plan mode is off."""
     questioner: Callable[[], Questioner]
     record: Callable[[str, bool | None, ApprovalSettler], None]
     """Records the plan, whether it was approved (None: withdrawn), and who settled the question."""

@@ -28,7 +28,7 @@ async def answer_steering(
 ) -> JsonValue:
     """Answer a ``_session/steering`` request, whose content ``models`` decode. Raises RpcError:
     -32602, -32002 for a session that is not open, and the errors of `Session.prompt`."""
-    session_id, prompt, only_joins = _read(params)
+    session_id, prompt, only_joins = _read_params(params)
     agent = agent_of(session_id)
     session, blocks = agent.session(session_id), _blocks(session_id, prompt, models)
     running = session.driver.turn
@@ -48,7 +48,7 @@ async def answer_steering(
     return {"outcome": "injected" if injected else "startedNewTurn"}
 
 
-def _read(params: JsonValue) -> tuple[str, list[JsonValue], bool]:
+def _read_params(params: JsonValue) -> tuple[str, list[JsonValue], bool]:
     """Return the session's id, the content, and whether the message may only join a running turn.
     Raises RpcError -32602."""
     members = params if isinstance(params, dict) else {}

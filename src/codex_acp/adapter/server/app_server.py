@@ -102,7 +102,7 @@ class AppServer(NotificationSink):
             return self._connection
 
     async def warm_up(self) -> None:
-        """Do the handshake with Codex early; the next `connection` call raises its failure."""
+        """Do the handshake with Codex early; the next `connection` call raises an error of it."""
         async with self._lock:
             if self._connection is None and self._failure is None:
                 try:
@@ -122,7 +122,7 @@ class AppServer(NotificationSink):
             spawned or self._spawn(),
             client_info=self.client_info,
             opt_out_notifications=UNWANTED_NOTIFICATIONS,
-            on_refused=self._refused,
+            on_refused=self._report_refused,
             on_line=self.new_tap(),
             hello=hello,
             answer_times=self._answer_times,
@@ -170,9 +170,9 @@ class AppServer(NotificationSink):
             )
         return spawn_app_server(self.options, on_stderr_line=_log_stderr)
 
-    def _refused(self, refused: RefusedRequest) -> None:
+    def _report_refused(self, request: RefusedRequest) -> None:
         if not self._closing:
-            self.on_refused(refused)
+            self.on_refused(request)
 
     async def aclose(self) -> None:
         """End the process and all of its children; bounded."""

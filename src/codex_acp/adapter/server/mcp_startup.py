@@ -26,8 +26,7 @@ LOGIN_WANTED: Final = "reauthenticationRequired"
 """The ``failureReason`` of a server that needs a login to start."""
 
 START_SECONDS: Final = 10.0
-"""Seconds that a first turn waits; a server that npm or uv has to download first is not ready by
-then."""
+"""Seconds that a first turn waits; npm or uv may take longer to download a server."""
 
 UNREPORTED_SECONDS: Final = 2.0
 """Seconds that a first turn waits for a server without a status: a policy may have dropped it."""
@@ -88,5 +87,5 @@ class McpStartups:
     def _with_status(
         self, thread_id: str, servers: Collection[str], statuses: tuple[str | None, ...]
     ) -> list[str]:
-        known = self._statuses.get(thread_id, {})
-        return [name for name in servers if known.get(name) in statuses]
+        reported = self._statuses.get(thread_id, {})
+        return [name for name in servers if reported.get(name) in statuses]

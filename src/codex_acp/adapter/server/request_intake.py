@@ -36,7 +36,8 @@ RESOLVED: Final = "serverRequest/resolved"
 
 
 class RequestIntake(NotificationSink):
-    """Passes the requests of ``codex`` to a runner; ``make_runner`` makes it at the first one."""
+    """Passes the requests of ``codex`` to a runner. ``make_runner`` makes the runner at the first
+    request."""
 
     def __init__(
         self,
@@ -105,7 +106,7 @@ class RequestIntake(NotificationSink):
 
     def on_notification(self, method: str, params: JsonValue) -> None:
         if method == RESOLVED:
-            self._resolved(params)
+            self._note_resolved(params)
         elif method == STARTUP_STATUS:
             self.mcp.note(params)
         elif method in USED_BY_ITEMS:
@@ -139,7 +140,7 @@ class RequestIntake(NotificationSink):
             self._interrupt(reach.thread_id, reach.turn_id)
             self.ready_runner().note_reach(reach)
 
-    def _resolved(self, params: JsonValue) -> None:
+    def _note_resolved(self, params: JsonValue) -> None:
         request_id = value_at(params, "requestId")
         if not isinstance(request_id, str | int):
             return

@@ -1,10 +1,10 @@
 """Keep notifications until their sink exists, and deliver those that belong to no open session.
 
-A notification without a thread is about the account, the configuration or the process. It goes to
-every open session; while a thread is being opened, it goes to that thread's session alone. A
-notification of an unknown thread is kept: the thread may be about to be opened, or be a new
-sub-agent's. `HeldNotifications` holds those of a session whose modules have to be loaded first, or
-whose history has to be replayed. Must not know what a notification means.
+A notification without a thread is about the account, the configuration or the process. Every open
+session gets such a notification; while a thread is being opened, only the session of this thread.
+A notification of an unknown thread is kept: the thread may be about to be opened, or be a new
+sub-agent's. `HeldNotifications` holds the notifications of a session whose modules have to be
+loaded first, or whose history has to be replayed. Must not know what a notification means.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ MAX_KEPT: Final = 10_000
 """Notifications to keep; the oldest are dropped. Opening a thread causes a few dozen."""
 
 MAX_SECONDS: Final = 60.0
-"""Age at which a notification is dropped: Codex names a sub-agent soon after the first one."""
+"""Age at which a notification is dropped: Codex soon names the sub-agent that it belongs to."""
 
 
 class _KeptNotification(NamedTuple):
@@ -86,7 +86,7 @@ class ThreadlessNotifications(NotificationSink):
             if sinks:
                 return
         elif not self._openings and not self._may_start_sub_agents():
-            return  # its thread is an ended sub-agent's, or that of a closed session
+            return  # the thread is of an ended sub-agent, or of a closed session
         now = monotonic()
         oldest = now - MAX_SECONDS
         if not self._openings and self._kept and self._kept[0].arrived_at < oldest:

@@ -163,14 +163,14 @@ class _PendingPrompt:
         self.takes_plan = False
         """Whether the prompt carries out a plan in a second turn: never run it again."""
         self.outcome: asyncio.Future[PromptOutcome | None] = _new_future()
-        """End of the prompt; None: the machine lets `_result` run the `LocalReply` now."""
+        """End of the prompt; None: the machine lets `_wait_for_outcome` run the `LocalReply`."""
 
     def settle(self, outcome: PromptOutcome | Exception | None) -> None:
         """Set the outcome, unless the prompt has ended."""
         if self.outcome.done():
             if self.outcome.exception() is not None or self.outcome.result() is not None:
                 return
-            # The prompt ends before `_result` has run its `LocalReply`.
+            # The prompt ends before `_wait_for_outcome` has run its `LocalReply`.
             self.outcome = _new_future()
         if isinstance(outcome, Exception):
             self.outcome.set_exception(outcome)
@@ -222,7 +222,8 @@ class SessionDriver:
     @property
     def turn(self) -> object | None:
         """Return a value that identifies the running turn from beginning to end; None: no turn.
-        A turn counts that Codex began by itself (`active`), and the wait for a plan's review."""
+        A turn that Codex began by itself (`active`) and the review of a plan count as turns, too.
+        """
         run = self.machine.run
         return run.number if run is not None else self.machine.active or self.reviewing
 
@@ -270,7 +271,7 @@ class SessionDriver:
                 pending.work = await prepare()
             if pending.work is not None:  # None: the scope was cancelled with the prompt's answer
                 self.handle(ev.Prepared(pending.id, _kind(pending.work)))
-            return await self._result(pending)
+            return await self._wait_for_outcome(pending)
         finally:
             del self._pending[pending.id]
             self.handle(ev.Withdrawn(pending.id))
@@ -298,7 +299,7 @@ class SessionDriver:
         self._written_before.clear()
 
     async def wait_idle(self) -> None:
-        """Wait until no prompt is open and no turn runs; after a cancel, the timers end both."""
+        """Wait until no prompt is open and no turn runs. After a cancel, timers bound the wait."""
         while self._pending or self.machine.run is not None:
             await self._idle.wait()
 
@@ -310,7 +311,7 @@ class SessionDriver:
         self._pending[pending.id] = pending
         return pending
 
-    async def _result(self, pending: _PendingPrompt) -> PromptOutcome:
+    async def _wait_for_outcome(self, pending: _PendingPrompt) -> PromptOutcome:
         while True:
             outcome = pending.outcome
             try:
@@ -543,7 +544,7 @@ class SessionDriver:
         try:
             turn, ours = await self._calls.look_up(turns, message)
         except TransportError:
-            return  # `lost` ends the prompt
+            return  # `note_lost` ends the prompt
         except CodexAcpError as error:
             problem = f"Codex says nothing of the turn any more: {error}"
             event = ev.LookedUp(call, None, problem=problem)
@@ -593,7 +594,7 @@ class SessionDriver:
     # Timers.
 
     def _set_timer(self, timer: ev.Timer, seconds: float | None = None) -> None:
-        """Start or restart a timer; ``seconds``: what a notification leaves of ``silence``."""
+        """Start or restart a timer; ``seconds``: the rest of ``silence`` after a notification."""
         old = self._timers.pop(timer, None)
         if old is not None:
             old.cancel()

@@ -38,7 +38,7 @@ class Prompted:
 
 @record(frozen=True)
 class Prepared:
-    """The content of a prompt was read: Codex can get it."""
+    """The content of a prompt was read and can be sent to Codex."""
 
     prompt: str
     kind: Kind
@@ -316,8 +316,8 @@ class Interrupt:
 
 @record(frozen=True)
 class LookUp:
-    """Ask for the state of the newest of ``turns``. Without turns, ask for that of the turn that
-    has read ``message``."""
+    """Ask for the state of the newest of ``turns``; without turns, of the turn that has read
+    ``message``."""
 
     call: int
     turns: tuple[str, ...]
@@ -342,7 +342,7 @@ class AskPlan:
 
 @record(frozen=True)
 class TakePlan:
-    """Prepare the message that carries the plan out, as which the prompt continues."""
+    """Prepare the message that carries the plan out. The prompt continues as this message."""
 
     call: int
     prompt: str

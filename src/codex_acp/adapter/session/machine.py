@@ -61,8 +61,8 @@ TURN_TIMERS: Final[tuple[ev.Timer, ...]] = (
 class SessionMachine:
     """The prompts of one session, and the turn that runs.
 
-    The session reads ``stale`` to decide what to show of a turn. It stays the same object as long
-    as the session is open.
+    The session reads ``stale`` to decide whether to show events of a turn. One machine serves an
+    open session from beginning to end.
     """
 
     def __init__(self) -> None:
@@ -136,7 +136,7 @@ class SessionMachine:
     def is_answered(self, turn: str | None) -> bool:
         """Whether the turn's prompts are answered, so that nothing of the turn may be sent. Codex
         may report the start of an item or the end of a command after the turn's end."""
-        if turn not in self.answered:  # nearly always, and asked for each piece of text
+        if turn not in self.answered:  # nearly always; this runs for each piece of text
             return False
         run = self.run  # Codex may have added the message of its prompt to an answered turn
         return run is None or turn not in (run.turn, run.target)
@@ -624,7 +624,7 @@ class SessionMachine:
         """Count a look-up that found no running turn; ask again, or give the turn up."""
         self.doubts += 1
         if self.doubts < MAX_DOUBTS:
-            self._set_timer("stopped")  # its end asks again
+            self._set_timer("stopped")  # the end of the timer asks again
         else:
             self._give_up_turn(PromptFailure(INTERNAL_ERROR, why, NO_DATA))
 
@@ -968,8 +968,8 @@ class SessionMachine:
             self._clear_timer("look_up")
 
     def _expect_late_starts(self, *, after_stale: bool) -> None:
-        """Expect, now that a turn is over, that prompts which were given up begin the next turn:
-        reviews, and behind a stale turn, which did not take them, messages too."""
+        """Expect, after a turn's end, that calls which were given up begin the next turn: reviews,
+        and, after a stale turn that did not read them, messages."""
         self.late_starts = tuple(
             replace(late, begins=True) if after_stale or late.message is None else late
             for late in self.late_starts
@@ -1009,7 +1009,7 @@ class SessionMachine:
             self.idle_reason, self.idle_after_turn = end, False
 
     def _accept(self, prompt: Prompt) -> None:
-        """Note that Codex, or the adapter, took the prompt; show the client that, once."""
+        """Note that Codex, or the adapter, took the prompt; show the message to the client once."""
         if isinstance(prompt.place, Steers) and prompt.place.end is None:
             self._clear_timer("steer")
             self._set_place(prompt, InTurn())

@@ -102,7 +102,7 @@ def to_json(value: object) -> Any:
 
 
 def from_json(value: object) -> Any:
-    """Undo `to_json`. Raises ValueError for what this version does not know."""
+    """Undo `to_json`. Raises ValueError for a value that this version does not know."""
     if isinstance(value, list):
         return tuple(map(from_json, value))
     if not isinstance(value, dict):
@@ -119,8 +119,8 @@ def from_json(value: object) -> Any:
     raise ValueError("it is not a value of a record")
 
 
-def _fields(of: Any) -> tuple[str, ...]:
-    names: tuple[str, ...] = getattr(of, "_fields", None) or of.__slots__
+def _fields(cls: Any) -> tuple[str, ...]:
+    names: tuple[str, ...] = getattr(cls, "_fields", None) or cls.__slots__
     return names
 
 
@@ -143,10 +143,10 @@ def _instance(name: str, fields: dict[str, object]) -> object:
 
 
 @cache
-def _hints(of: Any) -> dict[str, Any]:
+def _hints(cls: Any) -> dict[str, Any]:
     # `events` imports these for type checkers only.
     more = {"PromptEnd": PromptEnd, "PromptFailure": PromptFailure, "Activity": Activity}
-    return get_type_hints(of, vars(sys.modules[of.__module__]) | more)
+    return get_type_hints(cls, vars(sys.modules[cls.__module__]) | more)
 
 
 def _fits(value: object, hint: Any) -> bool:
@@ -227,7 +227,7 @@ class SessionRecorder:
 
 
 def _gap(missing: int) -> str:
-    """Return the line in place of ``missing`` lines; 0: of all that would follow."""
+    """Return the line in place of ``missing`` lines; 0: in place of all later lines."""
     return json.dumps({"missing": missing}) + "\n"
 
 
@@ -335,12 +335,12 @@ def play(steps: Iterable[Step]) -> Played:
 
 def as_test(steps: Iterable[Step], session: int) -> Iterator[str]:
     """Yield the lines of one session for a test: short ids, no texts, this version's effects."""
-    machine, name = SessionMachine(), _Names()
+    machine, names = SessionMachine(), _Names()
     yield json.dumps({"record": FORMAT, "version": __version__}) + "\n"
     for step in steps:
         if step.session != session or step.event is None:
             continue
-        event = cast("ev.Event", name.renamed(step.event))
+        event = cast("ev.Event", names.renamed(step.event))
         effects = [to_json(effect) for effect in machine.handle(event)]
         yield json.dumps({"session": 1, "event": to_json(event), "effects": effects}) + "\n"
 
@@ -357,11 +357,11 @@ class _Names:
         if isinstance(value, PromptStop):
             return PromptStop(value.reason)
         fields = {field: getattr(value, field) for field in _fields(type(value))}
-        return type(value)(**{field: self._of(field, inner) for field, inner in fields.items()})
+        return type(value)(**{field: self._short_of(field, old) for field, old in fields.items()})
 
-    def _of(self, field: str, value: Any) -> Any:
+    def _short_of(self, field: str, value: Any) -> Any:
         if isinstance(value, frozenset):
-            return frozenset(self._of(field, each) for each in value)
+            return frozenset(self._short_of(field, each) for each in value)
         if isinstance(value, tuple(_ENDS.values())):
             return self.renamed(value)
         if not isinstance(value, str) or field in ("kind", "timer", "now"):

@@ -30,7 +30,7 @@ class Local:
 class Steers:
     """The reply to ``turn/steer`` is awaited.
 
-    ``end``: how the turn ended meanwhile; ``unread``: Codex surely did not read the message in it.
+    ``end``: how the turn ended meanwhile; ``unread``: the turn surely did not read the message.
     """
 
     call: int
@@ -47,7 +47,7 @@ class InTurn:
 @record(frozen=True)
 class Reviews:
     """The prompt's turn ended with a plan. ``call``: the number of the question whether to carry
-    the plan out; once the plan is approved, that of the preparation of its message."""
+    the plan out; after a yes, the number of the preparation of the plan's message."""
 
     call: int
 
@@ -63,8 +63,8 @@ class Prompt:
     ``kind`` None: its content is being read. ``joins``: it is for a running turn and must begin
     none. ``inserted``: its message was shown. ``works``: one of its messages was shown (a plan
     that is carried out makes a second), so the session is not idle. ``approved``: the person wants
-    its plan carried out, and the turn that leaves plan mode has not begun. ``returned``: it was
-    taken out of a turn that ended without reading it, which may happen once.
+    its plan carried out, and the turn that leaves plan mode has not begun. ``returned``: it went
+    back to the queue after a turn that did not read it, which may happen once.
     """
 
     id: str
@@ -103,7 +103,7 @@ class Run:
     turn: str | None = None
     call: int | None = None
     begun: tuple[tuple[str, str | None], ...] = ()
-    """Turns of the thread that have begun since, each with its outer turn, if it has one."""
+    """Turns of the thread that have begun since, each with its outer turn or None."""
     ended: tuple[tuple[str, PromptEnd], ...] = ()
     """Turns of the thread that ended before Codex named this one."""
     read: frozenset[str] = frozenset()
@@ -216,7 +216,7 @@ class LateStart:
 
     ``call`` None: it was answered, without naming the turn (``/compact``).
     ``message`` None: the call begins a turn of its own (``/review``), and no other turn takes it.
-    ``begins``: the next turn that begins is taken for that turn, unless a message shows otherwise.
+    ``begins``: the next turn counts as the stale turn, unless a message shows otherwise.
     """
 
     call: int | None
