@@ -205,7 +205,7 @@ def test_a_server_that_others_reach_without_tls_says_that_tokens_travel_in_the_c
 
     monkeypatch.setattr(listen_module, "run_network", run_network)
     options = NetworkOptions(Address.parse(url), fixed_token(TOKEN, "--token"), any_interface=True)
-    serve = serve_module._network(options, LaunchOptions(), None)
+    serve = serve_module._prepare_network(options, LaunchOptions(), None)
     assert serve(Transcript()) == 0
     said = "\n".join(lines)
     assert f"listening at {url.replace(':0/', ':8765/')}" in said

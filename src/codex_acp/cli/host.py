@@ -100,7 +100,7 @@ class Host:
         )
 
     async def main(self, converse: Callable[[], Awaitable[int]]) -> int:
-        """Run ``converse``; return its exit code, or that of a signal or an error."""
+        """Run ``converse``; return the exit code of ``converse``, of a signal or of an error."""
         self._task = asyncio.current_task()
         self.handle_signals()
         adopt_orphans(asyncio.get_running_loop())
@@ -125,7 +125,7 @@ class Host:
         """Handle signals: the first Ctrl-C cancels the prompt, any other signal ends the agent."""
         loop = asyncio.get_running_loop()
         for number in SIGNALS:
-            loop.add_signal_handler(number, self._signalled, number)
+            loop.add_signal_handler(number, self._on_signal, number)
 
     async def open(self, session_id: str | None = None, *, or_new: bool = True) -> Session:
         """Open a session with the settings of the options; offer a login if the agent needs one."""
@@ -231,14 +231,14 @@ class Host:
 
         return decide
 
-    def _signalled(self, number: int) -> None:
+    def _on_signal(self, number: int) -> None:
         is_first = self._signal is None
         self._signal = number
         if number == signal.SIGINT and is_first and self._prompt is not None:
             self._prompt.cancel()
             self._screen.note_cancel()
             if self._json_output is None:
-                # Ctrl-C also ends the reader of a pipe; the next write of the prompt reports it.
+                # Ctrl-C also ends the reader of a pipe. The next write reports the broken pipe.
                 with suppress(OSError, CodexAcpError):
                     self._screen.note("cancelling; Ctrl-C again ends the agent at once")
             return
@@ -257,7 +257,7 @@ async def _end_login(login: asyncio.subprocess.Process) -> None:
 
 
 def settings_of(session: Session) -> dict[str, Setting]:
-    """Return the settings that the commands can set, by the names of their options."""
+    """Return the settings that the commands can set, by the name of the command's option."""
     options = session.options
     return {"model": options.model, "mode": options.mode, "effort": options.thought_level}
 

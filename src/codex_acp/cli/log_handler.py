@@ -33,7 +33,7 @@ MAX_REMEMBERED: Final = 64
 CLOSE_SECONDS: Final = 0.25
 """Time to write the last lines when the process ends."""
 _CODES: Final = {**CONTROL_CODES, ord("\n"): "\n  "}
-"""Control character → its replacement. A peer's line is indented: it is no record of the log."""
+"""Control character → its replacement. A further line is indented: it cannot look like a record."""
 
 
 @record
@@ -48,8 +48,8 @@ class _WrittenRecord:
 
 
 class LogHandler(logging.Handler):
-    """Writes records to a descriptor (of the file ``path``, or stderr) or calls a
-    function. Never blocks, never raises."""
+    """Writes records to the descriptor ``to`` (of the file ``path``, or stderr), or calls ``to``
+    with each record's text. Never blocks, never raises."""
 
     def __init__(self, to: int | Callable[[str], None], path: str | None = None) -> None:
         super().__init__()
@@ -61,17 +61,17 @@ class LogHandler(logging.Handler):
         self._put: Callable[[str], None]
         if isinstance(to, int):
             gap = "[{} records are missing here: they could not be written]\n".format
-            self._lines = LineWriter(to, self._encoded, self._on_lost, gap=gap)
+            self._lines = LineWriter(to, self._encode, self._on_loss, gap=gap)
             self._put = self._lines.put
         else:
-            self._put = lambda line: to(self._encoded(line).decode())
+            self._put = lambda line: to(self._encode(line).decode())
         self.setFormatter(logging.Formatter(LOG_FORMAT))
 
     def emit(self, record: LogRecord) -> None:
         """Format a record now, since its arguments may change; then queue or count the text."""
         try:
             text = self.format(record)
-        except Exception as error:  # noqa: BLE001 - whatever the str() of an argument raises
+        except Exception as error:  # noqa: BLE001 - the str() of an argument may raise any error
             record.msg = f"a record of {record.pathname}:{record.lineno} is not to be shown: "
             record.msg += type(error).__name__
             record.args = record.exc_info = record.exc_text = record.stack_info = None
@@ -81,12 +81,12 @@ class LogHandler(logging.Handler):
             text = f"{cut(text, MAX_RECORD)} [...]"
         text_after_time = text.partition(record.name)[2]
         key = hash((record.name, record.levelno, text_after_time))
-        known = self._written.get(key)
-        if known is not None and 0 <= record.created - known.at < REPEAT_SECONDS:
-            known.repeats += 1
+        earlier = self._written.get(key)
+        if earlier is not None and 0 <= record.created - earlier.at < REPEAT_SECONDS:
+            earlier.repeats += 1
             return
-        before = self._written.pop(key, None)
-        note = f" [{before.repeats} more since the last]" if before and before.repeats else ""
+        self._written.pop(key, None)
+        note = f" [{earlier.repeats} more since the last]" if earlier and earlier.repeats else ""
         self._forget_older(record.created)
         self._written[key] = _WrittenRecord(record.created, text.partition("\n")[0])
         self._put(f"{text}{note}\n")
@@ -100,8 +100,8 @@ class LogHandler(logging.Handler):
             self._lines.close(CLOSE_SECONDS)
         super().close()
 
-    def _encoded(self, text: str) -> bytes:
-        """Return a line without secrets; `LineWriter` calls this method in a thread."""
+    def _encode(self, text: str) -> bytes:
+        """Return a record's bytes without secrets; `LineWriter` calls this method in a thread."""
         self._remember_environment()
         shown = scrub(text.removesuffix("\n"), MAX_RECORD + 1024).translate(_CODES)
         return f"{shown}\n".encode(errors="backslashreplace")
@@ -115,7 +115,7 @@ class LogHandler(logging.Handler):
             self._knows_secrets = True
 
     def _forget_older(self, now: float) -> None:
-        """Forget old records, and as many as make room for one more; log how often each came."""
+        """Forget old records, and make room for one more; log how often each was repeated."""
         while self._written:
             oldest = next(iter(self._written.values()))
             if len(self._written) < MAX_REMEMBERED and now - oldest.at < REPEAT_SECONDS:
@@ -127,7 +127,7 @@ class LogHandler(logging.Handler):
         if written.repeats:
             self._put(f"{written.first_line} [{written.repeats} more of it]\n")
 
-    def _on_lost(self, reason: str) -> None:
+    def _on_loss(self, reason: str) -> None:
         if self._path is not None:
             complain(
                 f"codex-acp-sdk: the log {self._path} takes no line ({reason}); what is lost is "
@@ -141,7 +141,7 @@ logger = logging.getLogger(__name__)
 
 
 def log_entry(entry: Entry) -> None:
-    """Log an event of a transcript: at INFO, a message of the wire at DEBUG."""
+    """Log an event of a transcript at INFO, but a message of the wire at DEBUG."""
     from codex_acp.cli.transcript_lines import describe
     from codex_acp.routing.display import visible
 

@@ -75,7 +75,7 @@ def _flush(code: int) -> int:
         if screen is not None and screen.output_failed:  # the command has reported the loss
             _drop_output()
             return code
-        loss_code = _report_loss(error)  # reported even if the command has failed
+        loss_code = _report_loss(error)  # also if the command has failed
         return code or loss_code
     return code
 

@@ -36,9 +36,9 @@ CELL_LIMIT: Final = 2_000
 BRACKET_LIMIT: Final = 500
 """Most opening brackets in a text with a layout: for each, the parser searches all the rest."""
 PARSE_LIMIT: Final = 4 * BLOCK_LIMIT
-"""If so many characters were parsed and showed no block, a blank line causes no further parse."""
+"""Characters parsed without a complete block, above which a blank line causes no further parse."""
 GROWTH: Final = 5 / 4
-"""An unfinished block is parsed at a line end after growing by this factor."""
+"""Factor by which an unfinished block grows until a line end causes a further parse."""
 TAIL: Final = 60
 """Characters of an unfinished block that the live line shows."""
 _PARSER: Final = (
@@ -63,7 +63,7 @@ class MarkdownText:
         """Text that is not shown yet."""
         self._without_layout = False
         self._has_rows = False
-        self._parsed = 0
+        self._parsed_size = 0
         """Characters parsed since a block was shown."""
         self._next_parse = 0
         """Length of the pending text from which on a line end causes a parse."""
@@ -82,18 +82,19 @@ class MarkdownText:
     def _add(self, text: str, columns: int, *, coloured: bool) -> str:
         self._pending += text
         shown = ""
-        new_and_last_before = self._pending[-len(text) - 1 :]
-        has_blank_line = "\n\n" in new_and_last_before and self._parsed < PARSE_LIMIT
+        # A blank line may begin with the last character of the earlier text.
+        has_blank_line = "\n\n" in self._pending[-len(text) - 1 :]
         has_grown = "\n" in text and len(self._pending) >= self._next_parse
-        if (has_blank_line or has_grown) and not self._without_layout:
+        parse_is_due = has_grown or (has_blank_line and self._parsed_size < PARSE_LIMIT)
+        if parse_is_due and not self._without_layout:
             if _is_costly(self._pending):
                 self._without_layout = True
             else:
                 end = _end_of_blocks(self._pending)
-                self._parsed = 0 if end else self._parsed + len(self._pending)
+                self._parsed_size = 0 if end else self._parsed_size + len(self._pending)
                 blocks, self._pending = self._pending[:end], self._pending[end:]
                 self._next_parse = int(len(self._pending) * GROWTH)
-                shown = self._laid_out(blocks, columns, coloured=coloured)
+                shown = self._lay_out(blocks, columns, coloured=coloured)
         self._without_layout |= len(self._pending) > BLOCK_LIMIT
         if self._without_layout:
             shown += visible_controls(self._pending)
@@ -101,15 +102,16 @@ class MarkdownText:
         return shown
 
     def rest(self, columns: int, *, coloured: bool) -> str:
-        """Return the rows of the pending text, at the message's end or before a question."""
+        """Lay out the pending text, at the message's end or before a question; return the rows."""
         text, self._pending = self._pending, ""
-        return self._laid_out(text, columns, coloured=coloured)
+        return self._lay_out(text, columns, coloured=coloured)
 
-    def _laid_out(self, text: str, columns: int, *, coloured: bool) -> str:
+    def _lay_out(self, text: str, columns: int, *, coloured: bool) -> str:
         """Return the rows of blocks, after an empty row if there are rows above them."""
         if not text.strip():
             return ""
-        gap, self._has_rows = "\n" if self._has_rows else "", True
+        gap = "\n" if self._has_rows else ""
+        self._has_rows = True
         return gap + rendered(text, columns, coloured=coloured)
 
 
@@ -139,9 +141,9 @@ def rendered(text: str, columns: int, *, coloured: bool) -> str:
 def _is_costly(text: str) -> bool:
     """Return whether ``text`` may have more table cells or brackets than the limits allow."""
     cells = 0
-    for lines in text.split("\n\n"):
-        columns = max((row.count("|") + 1 for row in _DELIMITER_ROW.findall(lines)), default=0)
-        cells += columns * (lines.count("\n") + 1)
+    for block in text.split("\n\n"):
+        columns = max((row.count("|") + 1 for row in _DELIMITER_ROW.findall(block)), default=0)
+        cells += columns * (block.count("\n") + 1)
     return cells > CELL_LIMIT or text.count("[") > BRACKET_LIMIT
 
 
@@ -149,20 +151,20 @@ def _is_complete(shown: str, text: str, parsed: Sequence[Token]) -> bool:
     """Return whether the person sees all: the parser has left out only signs of ``text``, and the
     layout nothing. A table may change the order, because cells are broken into lines."""
     kept = "".join(char for part in _texts(parsed) for char in part if not char.isspace())
-    words = (char for char in text if not char.isspace() and char not in _SIGNS)
+    written = (char for char in text if not char.isspace() and char not in _SIGNS)
     if any(token.type == "table_open" for token in parsed):
-        return _in_order(words, kept) and Counter(shown) >= Counter(kept)
-    return _in_order(words, kept) and _in_order(kept, shown)
+        return _in_order(written, kept) and Counter(shown) >= Counter(kept)
+    return _in_order(written, kept) and _in_order(kept, shown)
 
 
-def _in_order(parts: Iterable[str], whole: str) -> bool:
-    """Return whether ``whole`` has all characters of ``parts``, in their order."""
+def _in_order(chars: Iterable[str], whole: str) -> bool:
+    """Return whether ``whole`` has all ``chars`` in their order, perhaps with others between."""
     rest = iter(whole)
-    return all(char in rest for char in parts)  # ``in`` uses up ``rest`` to the found character
+    return all(char in rest for char in chars)  # ``in`` uses up ``rest`` to the found character
 
 
 def _texts(tokens: Iterable[Token]) -> Iterator[str]:
-    """Yield what the person must see: texts, numbers of lists, languages of code, and links."""
+    """Yield all texts that the person must see, with numbers of lists, languages of code, links."""
     link = ""
     for token in tokens:
         if token.type in ("list_item_open", "fence"):
@@ -194,7 +196,7 @@ def _row(line: Iterable[Segment], *, coloured: bool) -> str:
 
 def _end_of_blocks(text: str) -> int:
     """Return the index in ``text`` at which the blocks end that no further text can change."""
-    # The token that ends a block has no map, which is the numbers of the block's lines.
+    # A token's map has the numbers of the block's lines. The token that ends a block has no map.
     blocks = [(t.type, t.map[0]) for t in _PARSER.parse(text) if t.level == 0 and t.map]
     if not blocks:
         return 0

@@ -22,7 +22,7 @@ def complain(message: str) -> None:
             from codex_acp.cli.terminal import error_text
 
             line = error_text(message)
-        else:  # without the time to load `terminal`
+        else:  # saves the time to load `terminal`
             from codex_acp._glyphs import plain_text
 
             line = plain_text(message).replace("\n", " ") + "\n"

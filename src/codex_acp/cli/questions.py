@@ -149,7 +149,7 @@ class Questions:
                 except FieldSkipped:
                     continue
             chosen = await self._choose(
-                lambda: _filled_in(schema, content), [_Choice("send it", rejects=False)], _NOT_NOW
+                lambda: _sum_up(schema, content), [_Choice("send it", rejects=False)], _NOT_NOW
             )
         return "cancel" if chosen is None else content
 
@@ -186,7 +186,7 @@ class Questions:
     @asynccontextmanager
     async def _open(self) -> AsyncIterator[None]:
         """Wait until no other question is open; hold other output back within the block."""
-        agent = self.agent  # may get another name meanwhile
+        agent = self.agent  # `self.agent` may change meanwhile
         self._waiting.append(agent)
         try:
             await self._one_at_a_time.acquire()
@@ -232,7 +232,7 @@ class Questions:
         letters = "".join(secrets.choice(KEY_LETTERS) for _ in range(KEY_LENGTH))
         keys = [f"{letters}{number}" for number in range(1, len(choices) + 1)]
         named = " or ".join(keys) if len(keys) < 3 else f"one of {keys[0]} to {keys[-1]}"
-        whole_prompt = _prompt(named, on_enter)
+        whole_prompt = _prompt_text(named, on_enter)
         rows = []
         for key, choice in zip(keys, choices, strict=True):
             style: Style = "red" if choice.rejects else "green"
@@ -247,7 +247,7 @@ class Questions:
                 if extent == "in part":
                     offered = [number for number in offered if choices[number].rejects]
                     offered = offered[:_MOST_REJECTING]
-                    prompt = _prompt(" or ".join(keys[number] for number in offered), on_enter)
+                    prompt = _prompt_text(" or ".join(keys[number] for number in offered), on_enter)
                     await self._show([_TOO_LONG], [rows[number] for number in offered], prompt)
                 return await self._read_choice({keys[number]: number for number in offered}, prompt)
             except Redraw:
@@ -265,7 +265,7 @@ class Questions:
             await self._show([_NO_ANSWER, _WHY_KEYS] if is_habit else [_NO_ANSWER], [])
 
     async def _wait_for_room(self) -> bool:
-        """Wait until the window has room for a question; return whether there was no wait."""
+        """Wait until the window has room for a question; return whether it had room at once."""
         had_room = True
         while not self._screen.frame.has_room():
             had_room = False
@@ -279,8 +279,8 @@ class Questions:
         """Show lines page by page; return whether all or a part were shown, or the person left."""
         await self._wait_for_room()
         frame = self._screen.frame
-        longest = _MORE_ROWS.format(MAX_ROWS, MAX_ROWS)
-        pages = frame.pages(lines, last, [longest, prompt])
+        longest_prompt = _MORE_ROWS.format(MAX_ROWS, MAX_ROWS)
+        pages = frame.pages(lines, last, [longest_prompt, prompt])
         shown_rows = 0
         for page in pages.pages:
             if shown_rows and not await self._next_page(_MORE_ROWS.format(shown_rows, pages.rows)):
@@ -360,7 +360,7 @@ class Questions:
             await self._show([Line(f"It {problem or 'is required'}.", "  ", "yellow")], [])
 
 
-def _prompt(keys: str, on_enter: str) -> str:
+def _prompt_text(keys: str, on_enter: str) -> str:
     return f"Type {keys} to choose; {on_enter}: " if keys else f"{on_enter}: "
 
 
@@ -370,7 +370,7 @@ def _words_of(option: types.PermissionOption) -> str:
     return option.name if option.name.casefold().startswith(kind) else f"{option.name} ({kind})"
 
 
-def _filled_in(
+def _sum_up(
     schema: types.ElicitationSchema, content: dict[str, types.ElicitationContentValue]
 ) -> Iterator[Line]:
     yield Line("All is filled in.")
@@ -422,7 +422,7 @@ def value_of(field: types.ElicitationPropertySchema, text: str) -> types.Elicita
     if isinstance(field, types.BooleanElicitationPropertySchema):
         return {"y": True, "yes": True, "n": False, "no": False}.get(text.lower(), text)
     if isinstance(field, types.ArrayElicitationPropertySchema):
-        return [_choice(part, values) for part in text.split(",") if part.strip()]
+        return [_value_at(part, values) for part in text.split(",") if part.strip()]
     try:
         if isinstance(field, types.IntegerElicitationPropertySchema):
             return int(text)
@@ -430,7 +430,7 @@ def value_of(field: types.ElicitationPropertySchema, text: str) -> types.Elicita
             return float(text)
     except ValueError:
         return text
-    return _choice(text, values) if values else text
+    return _value_at(text, values) if values else text
 
 
 def shown_value(
@@ -445,7 +445,7 @@ def shown_value(
     return [titles.get(value, value) if isinstance(value, str) else str(value)]
 
 
-def _choice(text: str, values: tuple[str, ...]) -> str:
+def _value_at(text: str, values: tuple[str, ...]) -> str:
     """Return the value with the typed number, or else the text, which does not fit."""
     number = text.strip()
     if number.isascii() and number.isdigit() and 1 <= int(number) <= len(values):

@@ -59,9 +59,9 @@ if TYPE_CHECKING:
 # Kinds of streams: a terminal, a file, or a pipe to another program.
 
 SHOWN_SECONDS: Final = 0.1
-"""Time for the reader of a pipe, such as ``tee``, to show what was read."""
+"""Time for the reader of a pipe, such as ``tee``, to show the text that it has read."""
 MAX_POLLS: Final = 200
-"""How often at most `until_seen` checks, each `SHOWN_SECONDS` / 10, whether all was read."""
+"""Most checks by `until_seen` whether all was read, `SHOWN_SECONDS` / 10 apart."""
 
 
 def open_output(stream: TextIO | None) -> TextIO:
@@ -71,7 +71,7 @@ def open_output(stream: TextIO | None) -> TextIO:
             flags = fcntl.fcntl(stream.fileno(), fcntl.F_GETFL)
         except (AttributeError, OSError, ValueError):  # no file at all, as in tests
             return stream
-        # `cli.process` opens a stream read-only that was missing at the start.
+        # A stream that was missing at the start is read-only: `cli.process` has opened it so.
         if flags & os.O_ACCMODE != os.O_RDONLY:
             return stream
     return open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123
@@ -110,7 +110,7 @@ def _mode(stream: TextIO) -> int:
 # Writing, which never blocks an event loop.
 
 output_failed: bool = False
-"""Whether output could not be written; the command has then reported that."""
+"""Whether output could not be written. Then the command has reported the error."""
 
 _unwritten: Final[deque[tuple[int, memoryview]]] = deque()
 """Descriptors of full pipes and terminals, each with the bytes that are still to be written."""
@@ -118,9 +118,9 @@ _unwritten_lock: Final = threading.Lock()
 
 
 def put(stream: TextIO, text: str) -> None:
-    """Write ``text``; leave what ``stream`` does not take at once to a later `write_rest`, because
-    a blocked event loop handles no signal. Raises CodexAcpError, or BrokenPipeError if the reader
-    has left."""
+    """Write as much of ``text`` as ``stream`` takes at once. A later `write_rest` writes the rest,
+    because a blocked event loop handles no signal. Raises CodexAcpError, or BrokenPipeError if the
+    reader has left."""
     encoding = stream.encoding or "utf-8"
     data = text.encode(encoding, "backslashreplace")
     with _dropping_on_error():
@@ -241,7 +241,7 @@ class TextOutput:
         self.no_question: asyncio.Event = asyncio.Event()
         """Set while no question is open."""
         self.no_question.set()
-        self._questions = 0
+        self._open_questions = 0
         """Number of open questions."""
         self._held: list[tuple[TextIO, str]] = []
         """Output that is held back."""
@@ -289,14 +289,14 @@ class TextOutput:
         self._end_message()
         with self._lock:
             self._live.hide()
-            self._questions += 1
+            self._open_questions += 1
             self.no_question.clear()
         try:
             yield
         finally:
             with self._lock:
-                self._questions -= 1
-                if not self._questions:
+                self._open_questions -= 1
+                if not self._open_questions:
                     self.no_question.set()
                     held, self._held = self._held, []
                     self._held_log = self._held_text = 0
@@ -323,15 +323,15 @@ class TextOutput:
     @contextmanager
     def showing(self, rows: Callable[[int], Sequence[str]]) -> Iterator[None]:
         """Show live rows below other output within the block, while no question is open. ``rows``
-        is that of `LiveRows.start`; ``err`` is a terminal for which `LiveRows.possible` holds."""
+        is called as by `LiveRows.start`. Only for an ``err`` that `LiveRows.possible` accepts."""
 
-        def shown(columns: int) -> Sequence[str]:
+        def allowed_rows(columns: int) -> Sequence[str]:
             with suppress(OSError):  # other writes report a lost terminal
                 if self.no_question.is_set() and write_rest():
                     return rows(columns)
             return ()
 
-        self._live.start(shown)
+        self._live.start(allowed_rows)
         try:
             yield
         finally:
@@ -364,7 +364,7 @@ class TextOutput:
             self.note(f"{visible(str(update.severity))}: {visible(update.title)}", "yellow")
 
     def note_cancel(self) -> None:
-        """Note that the prompt was cancelled: calls that end now are shown when it has ended."""
+        """Note that the prompt was cancelled: calls that end now are shown when the prompt ends."""
         self._cancelling = True
 
     def note_rejected(self, call_id: str) -> None:
@@ -570,18 +570,19 @@ class TextOutput:
         return styled(text, style) if self.frame.coloured else text
 
     def _end_message(self) -> None:
-        """End the message of the agent that is being written."""
-        if self._message_is_open:
-            self._message_is_open = False
-            if self._markdown is not None:
-                message, self._markdown = self._markdown, None
-                columns = size_of(self._out).columns
-                shown = message.rest(columns, coloured=self.frame.coloured)
-                if shown:
-                    self._line_is_open = False  # `rest` returns whole rows
-                self._write(self._out, shown)
-            if self._line_is_open:
-                self._write(self._out, "\n")
+        """End the message of the agent that is being written, if any."""
+        if not self._message_is_open:
+            return
+        self._message_is_open = False
+        if self._markdown is not None:
+            message, self._markdown = self._markdown, None
+            columns = size_of(self._out).columns
+            shown = message.rest(columns, coloured=self.frame.coloured)
+            if shown:
+                self._line_is_open = False  # `rest` returns whole rows
+            self._write(self._out, shown)
+        if self._line_is_open:
+            self._write(self._out, "\n")
 
     def _write(self, stream: TextIO, text: str) -> None:
         """Write text, or hold it back while a question is open."""
@@ -608,26 +609,26 @@ class JsonOutput:
 
     def write_session(self, session: Session) -> None:
         self._session_id = session.session_id
-        self._line(
+        self._write_object(
             "session", sessionId=session.session_id, agent=session.agent,
             agentInfo=session.agent_info, opened=session.opened.how,
             reason=session.opened.reason,
         )  # fmt: skip
 
     def write_update(self, update: Update, _calls: Mapping[str, ToolCall]) -> None:
-        self._line("update", sessionId=self._session_id, update=update)
+        self._write_object("update", sessionId=self._session_id, update=update)
 
     def write_permission(
         self, permission: Permission, chosen: str | None, policy: str | None
     ) -> None:
         """Write the answer to a permission request; ``policy`` None: nobody could be asked."""
-        self._line(
+        self._write_object(
             "permission", sessionId=permission.session_id, request=permission.request,
             optionId=chosen, by="nobody" if policy is None else "policy", policy=policy,
         )  # fmt: skip
 
     def write_result(self, result: PromptResult) -> None:
-        self._line(
+        self._write_object(
             "result", sessionId=self._session_id, stopReason=result.stop_reason, text=result.text
         )
 
@@ -638,9 +639,9 @@ class JsonOutput:
             detail |= {"code": cause.code, "data": cause.data}
         elif isinstance(cause, ProcessExited):
             detail |= {"exitCode": cause.returncode, "stderr": cause.stderr_tail}
-        self._line("error", error=detail)
+        self._write_object("error", error=detail)
 
-    def _line(self, kind: str, **members: object) -> None:
+    def _write_object(self, kind: str, **members: object) -> None:
         # `plain` also makes null of Infinity, which is no JSON.
         put(self._out, json.dumps(plain({"type": kind, **members})) + "\n")
 
@@ -685,9 +686,9 @@ def describe_error(error: Exception, agent: str, *, ours: bool = False) -> str:
             for for_clients, for_person in _HINTS:
                 text = text.replace(for_clients, for_person)
             return text
-        # This package's agent adds a word for programs.
+        # The reason `AGENT_LOST` is a word for programs.
         detail = "" if error.data == {"reason": AGENT_LOST} else _text_of(error.data)
-        # Without data, ``detail`` is empty, so that the message has it.
+        # Without data, ``detail`` is empty, and so a part of any message.
         if detail not in text and not _repeats(text, error.data):
             text = detail if text in detail else f"{text}: {shortened(detail, DETAIL_LIMIT)}"
         if ours:

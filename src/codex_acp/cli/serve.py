@@ -85,7 +85,7 @@ def serve(
         print(f"{PROGRAM}: error: {error}", file=sys.stderr)
         return BAD_ARGUMENTS
     options = _in_safe_directory(options)
-    # If Codex is not shared, each connection starts its own.
+    # If Codex is not shared, each connection starts a Codex of its own.
     spawned = _spawn(options) if network is None or network.shared else None
     # Imports make many objects and little garbage; `run_stdio` enables the collection again.
     gc.disable()
@@ -96,9 +96,9 @@ def serve(
             from dataclasses import replace
 
             network = replace(network, versions=PROTOCOLS[protocol], defaults=defaults)
-            run = _network(network, options, spawned)
+            run = _prepare_network(network, options, spawned)
         else:
-            run = _stdio(options, spawned, line_limit, PROTOCOLS[protocol], defaults)
+            run = _prepare_stdio(options, spawned, line_limit, PROTOCOLS[protocol], defaults)
         return _run_recorded(run, transcript, transcript_wire, record)
     except (MisuseError, TransportError) as error:
         complain(f"{PROGRAM}: error: {error}")
@@ -109,7 +109,7 @@ def serve(
             spawned.kill_tree()  # no effect if Codex has ended
 
 
-def _stdio(
+def _prepare_stdio(
     options: LaunchOptions,
     spawned: ChildProcess | LaunchError | None,
     line_limit: int | None,
@@ -151,7 +151,7 @@ def _load_asyncio_without_tls() -> None:
         del sys.modules["ssl"]
 
 
-def _network(
+def _prepare_network(
     network: NetworkOptions, options: LaunchOptions, spawned: ChildProcess | LaunchError | None
 ) -> Callable[[Transcript], int]:
     """Return the function that serves clients of the network."""

@@ -52,7 +52,7 @@ def print_versions(options: Namespace) -> int:
 
 
 def version_and_place(codex: str | None = None) -> tuple[str, str]:
-    """Return the version of the Codex binary, and its path with its source. Raises LaunchError."""
+    """Return the version of the Codex binary, and the path with the source. Raises LaunchError."""
     binary = find_codex(codex)
     version = codex_version(binary.path)
     where = f"{binary.path} ({_SOURCES[binary.source]})"
