@@ -1,7 +1,7 @@
 """Codex from programs without an event loop: scripts, notebooks, threads.
 
 A thin layer: the asynchronous objects run on one event loop in a thread of its own, and each method
-here waits for the asynchronous one of its name. Owns the waiting, and the effect of Ctrl-C. ::
+here waits for the asynchronous method of its name. Owns the waiting, and the effect of Ctrl-C. ::
 
     with Codex() as codex:
         thread = codex.threads.start()
@@ -79,7 +79,7 @@ class Codex(LoopCalls, WaitingCalls):
 
     Every method of the protocol is a method here, and waits: ``codex.model_list()``.
 
-    ``options`` and ``settings`` are those of `CodexClient.start`; ``connect_to`` is the URL of a
+    ``options`` and ``settings`` are as in `CodexClient.start`; ``connect_to`` is the URL of a
     running app-server (`CodexClient.connect_to`). Handlers, tools and policy callbacks run in
     Python threads of their own and may call methods of this object, unless they are coroutine
     functions.
@@ -159,7 +159,7 @@ class Codex(LoopCalls, WaitingCalls):
 
 
 class Threads:
-    """The threads of a `Codex`; each method waits for that of `codex_acp.codex.Threads`."""
+    """The threads of a `Codex`; each method waits for its namesake in `codex_acp.codex.Threads`."""
 
     def __init__(self, codex: Codex) -> None:
         self._codex = codex
@@ -230,7 +230,7 @@ class Threads:
 
 
 class Thread:
-    """A thread; each method waits for that of `codex_acp.codex.Thread`."""
+    """A thread; each method waits for its namesake in `codex_acp.codex.Thread`."""
 
     def __init__(self, codex: Codex, thread: one_thread.Thread) -> None:
         self._codex = codex

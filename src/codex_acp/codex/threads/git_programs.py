@@ -85,8 +85,7 @@ class Look(NamedTuple):
 
     @property
     def is_current(self) -> bool:
-        """Whether the look succeeded, the directory leads where it led, and all examined files are
-        as they were."""
+        """Whether the look succeeded, and the directory's place and all files are unchanged."""
         return (
             self.real is not None
             and resolved_or_empty(self.directory) == self.real
@@ -190,17 +189,17 @@ class _Reader:
         return os.path.join(tree, line.removeprefix("gitdir: "))
 
     def _is_repository(self, git_dir: str) -> bool:
-        """Return whether this surely is a repository to git, which then looks at none above it."""
+        """Return whether git surely takes this for a repository: then git looks no further up."""
         path = os.path.join(git_dir, "HEAD")
         head = self._read(path, 255, cut=True)  # git reads no more
         if head is None or not _HEAD.match(head) or os.path.islink(path):
-            return False  # of a linked HEAD, git reads the path in the link, and not the file there
+            return False  # git reads the path in a linked HEAD, and not the file there
         common = self._common_dir(git_dir)
         needed = (os.path.join(common, name) for name in ("objects", "refs"))
         return all(self._place(each) and os.access(each, os.X_OK) for each in needed)
 
     def _common_dir(self, git_dir: str) -> str:
-        """Return the git directory with the configuration: a linked work tree has it in another."""
+        """Return the git directory with the configuration, another one for a linked work tree."""
         line = self._line(os.path.join(git_dir, "commondir"))
         return git_dir if line is None else os.path.join(git_dir, line)
 
@@ -302,8 +301,8 @@ class _Reader:
         return os.fsdecode(data.rstrip(b"\r\n").partition(b"\0")[0])  # git reads up to a NUL
 
     def _read(self, path: str, limit: int, *, cut: bool = False) -> bytes | None:
-        """Return the bytes of a file; None if it is missing, or (noted as) unreadable. A file with
-        more than ``limit`` bytes is unreadable; with ``cut``, return so many bytes instead."""
+        """Return the bytes of a file; None if the file is missing, or noted as unreadable. A file
+        with more than ``limit`` bytes is unreadable, or with ``cut`` is cut off there."""
         place = self._place(path)
         if place is None:
             return None
@@ -436,7 +435,7 @@ def _name_parts(name: str) -> tuple[str, str, str]:
 
 
 def programs(files: Iterable[tuple[str, Entries]]) -> list[GitProgram]:
-    """Return the programs named in the files of one repository, except those known to be safe."""
+    """Return the programs named in the files of one repository, except safe ones."""
     named: list[GitProgram] = []
     aliases: list[tuple[str, GitProgram]] = []
     urls: dict[str, list[str]] = {}
@@ -552,8 +551,8 @@ def _entries(index: bytes, hash_bytes: int) -> Iterator[tuple[int, bytes]]:
 
 def _blocks(index: bytes, count: int) -> list[tuple[int, int]]:
     """Return offset and number of entries of each block that git may read (`index.threads`). Every
-    ``IEOT`` in the data could be git's table of blocks: they must be equal."""
-    tables, offset = [[(12, count)]], -1  # without a table: one block behind the header
+    ``IEOT`` in the data could begin git's table of blocks: all these tables must be equal."""
+    tables, offset = [[(12, count)]], -1  # without a table: one block after the header
     while (offset := index.find(b"IEOT", offset + 1)) >= 0:
         size, version = (int.from_bytes(index[offset + n : offset + n + 4], "big") for n in (4, 8))
         table = index[offset + 12 : offset + 8 + size]

@@ -156,7 +156,7 @@ class TurnMarks(NotificationSink):
         self._client.unsubscribe(self.thread_id, self)
 
     async def wait_for(self, condition: Callable[[], bool]) -> None:
-        """Wait until the condition is true, or the connection or the thread is gone."""
+        """Wait until the condition is true, or the connection or the thread has ended."""
         while not (self.lost or self.closed or condition()):
             changed = self._changed
             await changed.wait()
@@ -181,7 +181,7 @@ class TurnMarks(NotificationSink):
                 return
 
     async def wait_for_end(self) -> None:
-        """Wait until the turn has ended, or the connection or the thread is gone."""
+        """Wait until the turn, the connection or the thread has ended."""
         await self.wait_for(lambda: not self.runs)
 
     # NotificationSink

@@ -90,7 +90,7 @@ def untrusted_opening(params: Mapping[str, JsonValue], config_read: JsonValue) -
 
 def _read_only(params: JsonObject, config_read: JsonValue) -> JsonObject:
     """Return params that start the thread read-only. Codex starts the proxy that limits the network
-    only with a thread that may use the network: where one is configured, the thread may."""
+    only with a thread that may use the network; with such a proxy, the thread therefore may."""
     others = {key: value for key, value in params.items() if key not in ("permissions", "sandbox")}
     config = object_at(params, "config")
     configs = (config, object_at(config_read, "config"))
@@ -102,8 +102,8 @@ def _read_only(params: JsonObject, config_read: JsonValue) -> JsonObject:
 
 
 def configured_choice(config_read: JsonValue) -> tuple[str | None, str | None]:
-    """Return the `_choice` of the highest enabled layer with one, else of the whole configuration;
-    (None, None) without any."""
+    """Return the `_choice` of the highest enabled layer with a choice, else of the whole
+    configuration; (None, None) if there is none."""
     for layer in map(object_at, list_at(config_read, "layers")):
         if not layer.get("disabledReason") and (choice := _choice(object_at(layer, "config"))):
             return choice
@@ -146,7 +146,7 @@ def distrusting(
     params: Mapping[str, JsonValue], config_read: JsonValue, *directories: str
 ) -> JsonObject:
     """Return params for a thread that does not trust these directories. Without a choice of a
-    sandbox they set read-only: in an untrusted directory Codex would choose workspace-write."""
+    sandbox, the params set read-only, because there Codex would choose workspace-write."""
     config = _config_with(params, "untrusted", directories)
     own_choice = _choice(config) or _text(params, "sandbox") or _text(params, "permissions")
     if not own_choice and configured_choice(config_read) == (None, None):
@@ -203,6 +203,7 @@ def _workspace_write(config: JsonObject) -> JsonObject:
 
 
 def _text(source: Mapping[str, JsonValue], name: str) -> str | None:
+    """Return the text ``name``; None if it is missing or empty."""
     return text_at(source, name) or None
 
 
@@ -228,7 +229,7 @@ MAX_DESCRIPTION: Final = 2000
 
 
 def git_programs_refusal(directory: str, programs: Sequence[GitProgram], how: str) -> str:
-    """Return the message why Codex is not used in a directory. ``how`` says how to trust it."""
+    """Return the message why Codex is not used in a directory; ``how`` is the way to trust it."""
     descriptions = "; ".join(each.description for each in programs)
     if len(descriptions) > MAX_DESCRIPTION:
         descriptions = f"{descriptions[:MAX_DESCRIPTION]}... (cut; there are {len(programs)})"

@@ -76,7 +76,7 @@ class ForkOptions(_ThreadOptions, total=False):
     ephemeral: bool
     exclude_turns: bool
     last_turn_id: str
-    """The last turn that the fork keeps; by default it keeps all turns."""
+    """The last turn that the fork keeps; by default the fork keeps all turns."""
     before_turn_id: str
     """The first turn that the fork leaves out."""
     thread_source: models.ThreadSource
@@ -105,7 +105,7 @@ class ListOptions(TypedDict, total=False):
 class TurnOptions(TypedDict, total=False):
     """Keyword arguments of `Thread.run` and `Thread.turn`. For this turn alone are
     ``service_tier_for_turn``, ``additional_context``, ``client_user_message_id`` and
-    ``turn_trigger``; all others hold from this turn on. Sub-agents that Codex has started keep
+    ``turn_trigger``; all others apply from this turn on. Sub-agents that Codex has started keep
     their sandbox and approval policy."""
 
     cwd: str | os.PathLike[str]
@@ -130,7 +130,7 @@ class TurnOptions(TypedDict, total=False):
 def params_of(options: Mapping[str, Any], options_class: type) -> dict[str, JsonValue]:
     """Return the options as JSON, under their names on the wire. Raises UnknownOption for a name
     that ``options_class`` does not have: Codex would ignore it."""
-    refuse_unknown(options, options_class.__annotations__)  # inherited ones, too: a TypedDict
+    refuse_unknown(options, options_class.__annotations__)  # a TypedDict lists inherited ones, too
     if options.get("sandbox") not in (None, *SANDBOXES):
         message = f"sandbox={options['sandbox']!r} is no sandbox; use one of {', '.join(SANDBOXES)}"
         raise UnknownOption(message)

@@ -45,8 +45,8 @@ class RunResult(Generic[T]):
 
 
 class TurnRecord:
-    """Collects the notifications of one turn. The error of a turn in ``ended_by_older_error`` is an
-    earlier turn's."""
+    """Collects the notifications of one turn. A turn in ``ended_by_older_error`` was reported with
+    the error of an earlier turn, and counts as completed."""
 
     def __init__(self, thread_id: str, ended_by_older_error: Container[str] = ()) -> None:
         self._thread_id = thread_id
@@ -57,7 +57,7 @@ class TurnRecord:
         """The turn as Codex reported it at the end; None while the turn runs."""
 
     def add(self, event: ServerNotification) -> None:
-        """Add the next notification of the turn; the caller leaves out those of other turns."""
+        """Add the next notification of the turn; the caller leaves out other turns."""
         match event:
             case notifications.ItemStartedEvent() | notifications.ItemCompletedEvent():
                 item_id = getattr(event.params.item, "id", None)

@@ -138,7 +138,7 @@ class Thread:
         silent_after: float | None = None,
         **options: Unpack[TurnOptions],
     ) -> Turn[T]:
-        """Return a turn that ``async with`` starts, to iterate over; the arguments are `run`'s.
+        """Return a turn that ``async with`` starts, to iterate over; the arguments are as in `run`.
 
         If a turn of the thread runs already, Codex adds the prompt to the running turn, and this
         object follows that turn. Raises MisuseError for arguments that make no sense.
@@ -169,9 +169,9 @@ class Thread:
         return Turn(self._services, self.id, begin, output, silent_after)
 
     async def compact(self) -> None:
-        """Let Codex summarise the conversation to free context, and wait for that.
+        """Let Codex summarise the conversation to free context, and wait for the end.
 
-        Raises TurnFailed or TurnInterrupted if Codex did not summarise it.
+        Raises TurnFailed or TurnInterrupted if Codex made no summary.
         """
         from codex_acp.codex.threads.thread_services import naming
         from codex_acp.codex.threads.turn import Turn
@@ -234,7 +234,7 @@ class Thread:
         await self._client.thread_archive(models.ThreadArchiveParams(thread_id=self.id))
 
     async def unarchive(self) -> None:
-        """Undo `archive` for this thread; Codex leaves those of its sub-agents in the archive."""
+        """Undo `archive` for this thread; Codex leaves its sub-agents' threads in the archive."""
         params = models.ThreadUnarchiveParams(thread_id=self.id)
         self._info = (await self._client.thread_unarchive(params)).thread
 

@@ -80,7 +80,7 @@ MAX_LOOKS: Final = 256
 
 
 class _Place(NamedTuple):
-    """The directory of a thread, and the settings that it was opened with."""
+    """The directory of a thread, and the settings that the thread was opened with."""
 
     cwd: str
     own_config: JsonValue
@@ -263,7 +263,7 @@ class ThreadServices(NotificationSink):
             raise UntrustedGitPrograms(message, cwd, look.programs)
 
     async def _cwd(self, params: Mapping[str, JsonValue]) -> str:
-        """Return the directory in which to open a thread: of ``params``, else of the stored one."""
+        """Return the ``cwd`` of ``params``, else of their stored thread, else of this process."""
         cwd = text_at(params, "cwd")
         if cwd is None and "threadId" in params:
             answer = await self.client.call_raw("thread/read", {"threadId": params["threadId"]})
@@ -295,12 +295,12 @@ class ThreadServices(NotificationSink):
 
 @contextmanager
 def naming(method: str) -> Iterator[None]:
-    """Let the error of a thread that Codex does not have name the program's own call, ``method``,
-    and say what to do."""
+    """Let an error about a missing thread name the program's own call, ``method``, and say what to
+    do."""
     try:
         yield
     except ErrorReply as error:
-        if "thread not found" in error.message:  # Codex has stored it
+        if "thread not found" in error.message:  # Codex has stored the thread, but not loaded it
             cure = "this client has not opened it: call its resume() first"
         elif "thread not loaded" in error.message or "invalid thread id" in error.message:
             cure = "Codex has no such thread: `threads.list()` has all"
@@ -371,7 +371,7 @@ class HandOver:
         known.stored = known.stored or method != "thread/start"
         known.handed_over = False
         self._known[thread_id] = known
-        for turn in self.turns:  # what closed the thread was before the turn that begins now
+        for turn in self.turns:  # the thread was closed before the turn that begins now
             if turn.thread_id == thread_id and turn.turn_id is None:
                 turn.closed = False
         if self._listening is None:
@@ -402,12 +402,13 @@ class HandOver:
             self._peers.leave()
 
     def lock(self, thread_id: str) -> asyncio.Lock:
-        """Return the lock to hold while a turn begins in a thread, or the thread is reopened."""
+        """Return the lock to hold while a turn begins in a thread, or the thread is reopened.
+        An unknown thread gets a new lock at each call."""
         known = self._known.get(thread_id)
         return asyncio.Lock() if known is None else known.lock
 
     def handed_over(self, thread_id: str) -> _KnownThread | None:
-        """Return how to open a thread again that was handed over; None if it was not."""
+        """Return the state to reopen a thread with; None if the thread was not handed over."""
         known = self._known.get(thread_id)
         return known if known is not None and known.handed_over else None
 
@@ -421,7 +422,7 @@ class HandOver:
     async def take_over(
         self, thread_id: str, open_thread: Callable[[], Awaitable[JsonValue]], refused: ErrorReply
     ) -> JsonValue:
-        """Take a thread over (`ThreadPeers.take`). Raises ThreadOpenElsewhere with its process."""
+        """Take a thread over (`ThreadPeers.take`). Raises ThreadOpenElsewhere."""
         try:
             return await self._thread_peers().take(self._client, thread_id, open_thread, refused)
         except ErrorReply as error:
@@ -437,7 +438,7 @@ class HandOver:
         if self._peers is None:
             from codex_acp.codex.connection.thread_peers import ThreadPeers
 
-            self._peers = ThreadPeers(_program, self._let_go)
+            self._peers = ThreadPeers(_program_name, self._let_go)
         return self._peers
 
     # Let a thread go to another process.
@@ -449,14 +450,14 @@ class HandOver:
             return "unknown"
         try:
             if asker.cancels:
-                for turn in self._running(thread_id):
+                for turn in self._running_turns(thread_id):
                     await turn.interrupt()
                     await turn.wait_for_end()
-            if self._running(thread_id):
+            if self._running_turns(thread_id):
                 return "busy"
             async with known.lock:
                 sub_agents = await self._idle_sub_agents(thread_id)
-                if sub_agents is None or self._running(thread_id):
+                if sub_agents is None or self._running_turns(thread_id):
                     return "busy"
                 known.handed_over = True
                 client = asker.client
@@ -468,7 +469,7 @@ class HandOver:
             logger.info("thread %s is not let go: %s", thread_id, error)
             return "unknown"
 
-    def _running(self, thread_id: str) -> list[TurnMarks]:
+    def _running_turns(self, thread_id: str) -> list[TurnMarks]:
         return [turn for turn in self.turns if turn.thread_id == thread_id and turn.runs]
 
     async def _idle_sub_agents(self, thread_id: str) -> list[str] | None:
@@ -495,6 +496,6 @@ class HandOver:
         return family[1:]
 
 
-def _program() -> str:
+def _program_name() -> str:
     """Return the program's name, which the other process shows to its person."""
     return os.path.basename(sys.argv[0] if sys.argv else "") or "a program"  # noqa: PTH119 - a name

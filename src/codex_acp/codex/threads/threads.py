@@ -64,10 +64,10 @@ class Threads:
 
         ``tools`` are functions that the model may call in this thread, besides those of
         `CodexClient.tool`. Codex stores the offered tools with the thread; a program that resumes
-        it must pass the functions again. ``policy`` decides the approvals of this thread and of its
-        sub-agents, in place of the client's. Raises MisuseError for a function that cannot be a
-        tool, for a value that is no policy, for an unknown option, and for a ``cwd`` that is no
-        directory.
+        the thread must pass the functions again. ``policy`` decides the approvals of this thread
+        and of its sub-agents, in place of the client's policy. Raises MisuseError for a function
+        that cannot be a tool, for a value that is no policy, for an unknown option, and for a
+        ``cwd`` that is no directory.
         """
         params = params_of(options, StartOptions)
         await self._services.check_cwd(params)
@@ -107,9 +107,8 @@ class Threads:
         """Load a thread that Codex has stored, so that turns can run in it.
 
         ``tools`` are the functions for the tools with which the thread was started; their names
-        must be those of the tools. ``trust`` and ``policy`` are those of `start`. Without a
-        ``policy`` the thread keeps the policy with which this client opened it, else it has the
-        client's.
+        must be those of the tools. ``trust`` and ``policy`` are as in `start`. Without a ``policy``
+        the thread keeps the policy with which this client opened it, or has the client's policy.
         """
         thread = self.get(thread_id)
         return await thread.resume(trust=trust, tools=tools, policy=policy, **options)
@@ -125,8 +124,8 @@ class Threads:
     ) -> Thread:
         """Start a thread with a copy of another thread's conversation.
 
-        ``tools`` and ``trust`` are those of `resume`. Without a ``policy`` the new thread has the
-        client's, even if the other thread has a policy of its own.
+        ``tools`` and ``trust`` are as in `resume`. Without a ``policy`` the new thread has the
+        client's policy, even if the other thread has a policy of its own.
         """
         thread = self.get(thread_id)
         return await thread.fork(trust=trust, tools=tools, policy=policy, **options)
@@ -142,7 +141,7 @@ class Threads:
         """Iterate over the stored threads, the last used first; fetches pages as needed.
 
         ``async for thread in codex.threads.list(): print(thread.info.preview)``. The threads are
-        not loaded, as those of `get`.
+        not loaded, as with `get`.
         """
         # By default Codex sorts by creation, with a cursor in whole seconds: of the threads that
         # began in one second, some can be lost between two pages.

@@ -154,7 +154,7 @@ def tool(
 
 
 def _arguments_of(function: Callable[..., object], name: str) -> TypeAdapter[Any]:
-    """Return an adapter that reads the arguments into a dict; it does not call the function."""
+    """Return an adapter that reads the arguments into a dict, without a call of the function."""
     # For a callable object, pydantic needs the method ``__call__`` of the object's type.
     method = function if inspect.isroutine(function) else type(function).__call__.__get__(function)
     for parameter in inspect.signature(method).parameters.values():
@@ -252,11 +252,11 @@ class ToolCalls(NotificationSink):
         self._running[key] = (task, params.turn_id)
         offered = self._tools[EVERY_THREAD] | self._tools.get(params.thread_id, {})
         try:
-            if params.namespace is not None or params.tool not in offered:  # ours have no namespace
+            if params.namespace is not None or params.tool not in offered:  # ours have none
                 return failure(f"this program has no tool {params.tool!r}")
             return await offered[params.tool].call(params.arguments)
         except asyncio.CancelledError:
-            if key in self._running:  # `_end` removes the key of a call that it cancels
+            if key in self._running:  # `_cancel_calls` removes the key
                 raise
             return failure("Codex waits for it no more")
         finally:
@@ -269,16 +269,16 @@ class ToolCalls(NotificationSink):
         always send ``serverRequest/resolved`` for its calls."""
         if method == "serverRequest/resolved":
             request_id = value_at(params, "requestId")
-            self._end([k for k in self._running if k == (type(request_id), request_id)])
+            self._cancel_calls([k for k in self._running if k == (type(request_id), request_id)])
         elif method == "turn/completed":
             turn_id = value_at(params, "turn", "id")
-            self._end([key for key, (_, turn) in self._running.items() if turn == turn_id])
+            self._cancel_calls([k for k, (_, turn) in self._running.items() if turn == turn_id])
         elif method in ("thread/closed", "thread/deleted"):
             thread_id = text_at(params, "threadId")
             if thread_id is not None:
                 self._tools.pop(thread_id, None)
 
-    def _end(self, keys: list[tuple[type, RequestId]]) -> None:
+    def _cancel_calls(self, keys: list[tuple[type, RequestId]]) -> None:
         for key in keys:
             self._running.pop(key)[0].cancel()
 

@@ -88,8 +88,8 @@ def _is_in(path: str, root: str) -> bool:
 def without_false_worktree(
     params: dict[str, JsonValue], directory: str, config_read: JsonValue
 ) -> dict[str, JsonValue]:
-    """Return params with which Codex does not trust a false worktree: `believes_worktrees` tells
-    which Codex needs them. ``config_read`` is the answer to ``config/read`` in ``directory``."""
+    """Return params with which Codex does not trust a false worktree, for a Codex that
+    `believes_worktrees`. ``config_read`` is the answer to ``config/read`` in ``directory``."""
     cwd = os.path.realpath(directory)
     is_known = isinstance(value_at(config_read, "config"), dict)
     root = undecided_root(cwd, config_read) if is_known else trust_root(cwd)
@@ -130,7 +130,7 @@ def _line(path: str) -> str:
 
 
 def trust_edit(root: str) -> dict[str, JsonValue]:
-    """Return params of ``config/batchWrite`` that record a trust; open threads load it at once."""
+    """Return params of ``config/batchWrite`` that record a trust, also for open threads."""
     table: JsonValue = {root: {"trust_level": "trusted"}}
     edit: JsonValue = {"keyPath": "projects", "value": table, "mergeStrategy": "upsert"}
     if root.isprintable() and not set(root) & set('"\\'):  # the path can be a key of its own

@@ -53,8 +53,8 @@ class Turn(Generic[T]):
     Entering starts the turn. Iterating yields the typed notifications of the turn, and those of its
     thread that name no turn, in Codex's order; the last is the `TurnCompletedEvent`, however the
     turn ended. `result` takes the remaining notifications and returns the whole result. Leaving
-    before the end interrupts the turn, and waits for that at most five seconds; `detach` lets the
-    turn run on.
+    before the end interrupts the turn, and waits for the end at most five seconds; `detach` lets
+    the turn run on.
 
     Entering raises the errors of calls. Iterating raises ProcessExited or ConnectionClosed if the
     app-server is lost, ThreadClosed if Codex closes the thread, and TurnSilent after
@@ -135,7 +135,7 @@ class Turn(Generic[T]):
         while self._record.final_turn is None and not self._left:
             if self._closed:
                 raise ThreadClosed(self.so_far)
-            event = await self._next()
+            event = await self._next_notification()
             if event is None:
                 break
             if turn_of(event) in (turn_id, None):
@@ -144,6 +144,7 @@ class Turn(Generic[T]):
                     isinstance(event, notifications.ThreadStatusChangedEvent)
                     and event.params.status.type == "notLoaded"
                 )
+                # After an older closing event, `HandOver` may have opened the thread again.
                 self._closed = unloads and self._marks is not None and self._marks.closed
                 return event
         raise StopAsyncIteration
@@ -244,7 +245,7 @@ class Turn(Generic[T]):
                 except CodexAcpError as error:
                     logger.info("the turn that was given up had not begun: %s", error)
             if not task.done():
-                self._marks = None  # `_interrupt_late` closes them
+                self._marks = None  # `_interrupt_late` closes the marks
                 # The waiting call keeps a reference to this task.
                 asyncio.ensure_future(self._interrupt_late(task, marks))  # noqa: RUF006
             raise
@@ -275,8 +276,8 @@ class Turn(Generic[T]):
             raise ConnectionClosed("the connection to codex app-server ended before the turn began")
         return marks.begun[0]
 
-    async def _next(self) -> ServerNotification | None:
-        """Return the thread's next notification; None if the turn is left before it arrives."""
+    async def _next_notification(self) -> ServerNotification | None:
+        """Return the next notification; None if the turn is left before one arrives."""
         assert self._stream is not None, "a turn with an id was entered"
         after = self._silent_after or WARN_AFTER_SECONDS
         while True:

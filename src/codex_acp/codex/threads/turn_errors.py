@@ -58,7 +58,7 @@ class ReachedElsewhere(TurnUnfinished):
 class ThreadClosed(TurnUnfinished):
     """Codex has closed the thread ``thread_id``, so that no turn runs there.
 
-    Another client, or another thread's model (``close_agent``), may have asked for that.
+    Another client, or another thread's model (``close_agent``), may have asked Codex to close it.
     """
 
     def __init__(self, result: RunResult[None]) -> None:

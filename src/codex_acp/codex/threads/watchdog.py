@@ -1,6 +1,6 @@
 """Report running turns that send no event for a set time (docs/contract.md, 6.3).
 
-Owns the time of each turn's last event. Never ends a turn: that is for the program to decide. A
+Owns the time of each turn's last event. Never ends a turn: the program decides. A
 `Turn` finds its own silences, by `ThreadServices.last_event`.
 """
 
