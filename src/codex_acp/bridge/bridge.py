@@ -77,7 +77,7 @@ class RunningTurn(NamedTuple):
 
 @dataclass(frozen=True)
 class Told:
-    """Results of one message of Codex or of the client: what to send to Codex and to the client."""
+    """Results of one message of Codex or of the client, to send to Codex and to the client."""
 
     session_id: str
     replies: tuple[Reply, ...] = ()
@@ -200,7 +200,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class _Results:
-    """Collects the results of one message, for a `Told`."""
+    """The results of one message so far, for a `Told`."""
 
     events: list[SessionEvent] = field(default_factory=list)
     replies: list[Reply] = field(default_factory=list)
@@ -289,7 +289,7 @@ class Bridge:
         return self._told(out)
 
     def holds(self, params: JsonValue) -> bool:
-        """Return whether ``params`` are of a request of the session's thread or a sub-agent's."""
+        """Return whether a request with ``params`` is from the session's thread or a sub-agent."""
         thread_id = value_at(params, "threadId") or value_at(params, "conversationId")
         return self.thread_id in (thread_id, *self._items.ancestors_of(str(thread_id)))
 
@@ -431,7 +431,7 @@ class Bridge:
 
     def _look_at(self, approval: ApprovalRequest) -> Mapping[str, PathLook]:
         """Return where the paths of an approval lead."""
-        if elsewhere := unseen_looks(approval):
+        if elsewhere := unseen_looks(approval):  # this disk says nothing about another machine
             return elsewhere
         paths = [*named_paths(approval)]
         looks = dict(self._look(paths)) if self._look is not None and paths else {}
@@ -487,8 +487,8 @@ class Bridge:
         if accepted and ends_when_allowed(routed.approval):
             out.events += call_ended(self._state, call_id, ended_well=True)
         elif accepted and call_id != tool_call_id(routed.item_id):
-            key = (routed.thread_id, routed.item_id)
-            self._calls_of_items.setdefault(key, []).append(call_id)
+            item = (routed.thread_id, routed.item_id)
+            self._calls_of_items.setdefault(item, []).append(call_id)
         self._announce_running(out)
 
     def _fail_closed(self, failed: FailedClosed | None, out: _Results) -> None:
@@ -551,8 +551,8 @@ class Bridge:
             why = "its model reached for another session, with rights not its own"
             out.events.append(make_notice(f"The turn is interrupted: {why} ({', '.join(others)})."))
 
-    def _end_item(self, key: tuple[str, str], out: _Results, *, ended_well: bool) -> None:
-        for call_id in self._calls_of_items.pop(key, ()):
+    def _end_item(self, item: tuple[str, str], out: _Results, *, ended_well: bool) -> None:
+        for call_id in self._calls_of_items.pop(item, ()):
             out.events += call_ended(self._state, call_id, ended_well=ended_well)
 
     def _end_turn(self, thread_id: str, turn_id: str, out: _Results) -> None:
@@ -594,7 +594,7 @@ def _key(request_id: RequestId) -> Key:
 
 
 def _outcome(value: object) -> Answer:
-    """Return the outcome in a client's answer to a permission request, or else Failed."""
+    """Return the outcome in a client's answer to a permission request; Failed without one."""
     outcome = value if isinstance(value, dict) else {}
     option_id = outcome.get("optionId")
     match outcome.get("outcome"):

@@ -2,7 +2,7 @@
 
 ``python -P -m codex_acp.testing.app_server SCRIPT.jsonl [--record OUT.jsonl] [-- ARGUMENTS]``
 
-``app_server_script`` defines the script's entries. ARGUMENTS are those of the Codex binary: with
+``app_server_script`` defines the script's entries. ARGUMENTS are for the Codex binary. With
 ``--version`` the process prints a version and ends, without ``app-server`` it ends with status 2.
 Uses only the standard library and no event loop, so that the process starts within tens of
 milliseconds.
@@ -122,7 +122,7 @@ class _StreamPlayer:
             try:
                 self._output.write(data)
                 self._output.flush()
-            except BrokenPipeError:  # the client has gone: the input will end, too
+            except BrokenPipeError:  # the client has ended, so the input ends, too
                 self._output_open = False
 
     def _record_end(self, why: str) -> None:
@@ -152,7 +152,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         status = _StreamPlayer(script, record, sys.stdout.buffer).run(sys.stdin.buffer)
     except (MisuseError, OSError) as error:
         sys.stderr.write(f"scripted codex: {error}\n")
-        record.write("end", why=str(error), remaining=[{}], unexpected=[])  # not `finished`
+        record.write("end", why=str(error), remaining=[{}], unexpected=[])  # so not `finished`
         return os.EX_SOFTWARE  # the script cannot be played
     while script.ignore_eof and status == 0:  # the input ended, or the script exited with 0
         signal.pause()  # until a signal ends the process
@@ -179,12 +179,12 @@ class AppServerRecord:
 
     @property
     def received(self) -> list[JsonObject]:
-        """All messages from the client."""
+        """Messages from the client."""
         return self._messages("in")
 
     @property
     def sent(self) -> list[JsonObject]:
-        """All messages to the client."""
+        """Messages to the client."""
         return self._messages("out")
 
     def requests(self, method: str) -> list[JsonObject]:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from codex_acp.transport.link import MemoryLink
 
 WAIT_SECONDS = 10.0
-"""Time limit of the waiting methods; in memory, messages arrive within milliseconds."""
+"""Seconds that the waiting methods wait; in memory, messages arrive within milliseconds."""
 
 
 class ScriptedAppServer:
@@ -63,7 +63,7 @@ class ScriptedAppServer:
         self._receiver.run(self.player.extend(*entries))
 
     async def wait_for(self, holds: Callable[[], bool]) -> None:
-        """Wait until ``holds()``, which is called after each message of the client, is true.
+        """Wait until ``holds()`` is true; call it after each message of the client.
 
         Raises TimeoutError after ten seconds.
         """
@@ -86,7 +86,7 @@ class ScriptedAppServer:
 
 
 class _Receiver:
-    """The receiver at the server's end: feeds the player, and carries out the outputs."""
+    """Receives at the server's end: feeds the player, and carries out the outputs."""
 
     def __init__(self, server: ScriptedAppServer, link: MemoryLink) -> None:
         self.changed = asyncio.Event()

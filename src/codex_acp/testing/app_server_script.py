@@ -1,8 +1,8 @@
 """Define the script of a scripted Codex app-server, and play it without any IO.
 
 The player numbers the server requests and records the client's messages. Must not know streams,
-processes or time: the player returns outputs (a pause is one, too). ``app_server`` carries the
-outputs out in a process, ``app_server_link`` in memory.
+processes or time: the player returns outputs, among them pauses. ``app_server`` carries out the
+outputs in a process, ``app_server_link`` in memory.
 
 **References.** In a string that the server sends, ``${name:path}`` is replaced by an earlier value,
 with its JSON type if the reference is the whole string. If ``name`` is the method of a client's
@@ -91,7 +91,7 @@ class AwaitAnswer:
 
 @dataclass(frozen=True, slots=True)
 class RawLine:
-    """Write a text that may be no JSON; without ``newline``, the next output continues the line."""
+    """Write a text that may be no JSON. Without ``newline``, the next output continues the line."""
 
     raw: str
     newline: bool = True
@@ -127,7 +127,7 @@ class Exit:
 
 @dataclass(frozen=True, slots=True)
 class Silence:
-    """From here on read all messages and answer none, not even by default."""
+    """From here on read all messages, and answer none, not even with a default."""
 
     silence: bool = True
 
@@ -156,7 +156,7 @@ def _json_name(entry: type[Entry], field_name: str) -> str:
 _KINDS: Mapping[str, type[Entry]] = {
     _json_name(entry, fields(entry)[0].name): entry for entry in get_args(Entry)
 }
-"""First member of an entry's JSON, which shows the kind of the entry → class of the entry."""
+"""Name of the first member in an entry's JSON → class of the entry."""
 _TYPES: Mapping[str, tuple[type, ...]] = {
     "JsonObject | None": (dict,),
     "RequestId | None": (int, str),
@@ -234,7 +234,7 @@ _FIXED_RESULTS: dict[str, dict[str, object]] = {
 
 
 def default_result(method: str, params: JsonObject, turn_id: str) -> dict[str, object] | None:
-    """Return the default result of a client request, or None if ``method`` has none.
+    """Return the default result of a client request; None if the method has no default.
 
     ``turn_id`` is the id of the turn that runs, or that the request starts.
     """
@@ -503,7 +503,7 @@ class AppServerScript:
         return cls.from_jsonl(Path(path).read_text(encoding="utf-8"))
 
     def to_jsonl(self) -> str:
-        """Return the script as text; :meth:`from_jsonl` of it is an equal script."""
+        """Return the script as text, from which :meth:`from_jsonl` makes an equal script."""
         options = {name: True for name in _OPTIONS if getattr(self, name)}
         lines: list[dict[str, object]] = [{"options": options}] if options else []
         lines += map(entry_to_json, self.entries)
@@ -515,7 +515,7 @@ AppServerScriptLike: TypeAlias = "AppServerScript | Iterable[Entry]"
 
 
 def as_app_server_script(script: AppServerScriptLike) -> AppServerScript:
-    """Return ``script``; make mere entries a script first."""
+    """Return ``script``, or a script with the entries ``script``."""
     return script if isinstance(script, AppServerScript) else AppServerScript(*script)
 
 
@@ -624,7 +624,7 @@ class AppServerPlayer:
 
     @property
     def remaining(self) -> tuple[Entry, ...]:
-        """The entries not played yet; the first one waits."""
+        """The entries that were not played yet; the first entry waits."""
         return tuple(self._entries[self._position :])
 
     def start(self) -> list[Output]:
@@ -637,6 +637,7 @@ class AppServerPlayer:
         method = message.get("method")
         if not isinstance(method, str):
             request_id = message.get("id")
+            # A wrong answer may have a list or an object as its id.
             hashable_id = request_id if isinstance(request_id, (str, int, float)) else None
             name = self._open.pop((type(request_id), hashable_id), None)
             self.answers.append(ClientAnswer(request_id, message, name))
@@ -666,7 +667,7 @@ class AppServerPlayer:
         key = (type(request_id), request_id)
         return [answer for answer in self.answers if (type(answer.id), answer.id) == key]
 
-    # What to do with the client's messages.
+    # Handling the client's messages.
 
     def _is_scripted(self, method: str, *, is_request: bool) -> bool:
         """Return whether a remaining entry expects one more message with this method."""
@@ -700,7 +701,7 @@ class AppServerPlayer:
             self._remember_turn(turn_object(f"turn-{self._turns}"), params)
         return default_result(method, params, f"turn-{max(self._turns, 1)}")
 
-    # How the script's entries are played.
+    # Playing the script's entries.
 
     def _advance(self) -> list[Output]:
         """Play entries until one has to wait; return their outputs."""
@@ -745,7 +746,7 @@ class AppServerPlayer:
         return None
 
     def _answer(self, entry: Expect, request: JsonObject) -> list[Output]:
-        # `feed` may have set this to the params of a later request, which still waits.
+        # `feed` may have put the params of a later request here, which still waits.
         self._references.put(entry.expect, object_at(request, "params"))
         if entry.silent:
             return []

@@ -84,7 +84,7 @@ class HomeDirectories:
 
     @property
     def temporary(self) -> Path:
-        """``TMPDIR`` of Codex, whose sandbox leaves files in it."""
+        """``TMPDIR`` of Codex; the sandbox leaves files there."""
         return self.root / "tmp"
 
     @property
@@ -108,8 +108,8 @@ def toml_text(document: Mapping[str, TomlValue]) -> str:
 
 
 def _write_table(table: Mapping[str, TomlValue], path: tuple[str, ...], lines: list[str]) -> None:
-    """Add the lines of the table at ``path``: first its values, because keys after the header of an
-    inner table belong to that table."""
+    """Add the lines of the table at ``path``. Values come before inner tables, because keys after
+    the header of an inner table belong to that table."""
     plain = {key: value for key, value in table.items() if not isinstance(value, Mapping)}
     if path and (plain or not table):  # a table of only tables needs no header
         lines.append(f"[{'.'.join(map(_key, path))}]")
@@ -140,7 +140,7 @@ def toml_value(value: TomlValue) -> str:
     if isinstance(value, int):
         return str(value)
     if isinstance(value, float):
-        return repr(value)  # TOML writes inf and nan as Python does, too
+        return repr(value)  # TOML writes inf and nan as Python does
     if isinstance(value, Mapping):
         pairs = (f"{_key(key)} = {toml_value(inner)}" for key, inner in value.items())
         return "{" + ", ".join(pairs) + "}"

@@ -5,7 +5,7 @@
 The process has a thread for each request (a tool may wait for an elicitation), and a thread that
 watches the directory of triggers. Uses only the standard library.
 
-Source: Model Context Protocol, revisions 2025-06-18 and 2025-11-25; the client chooses.
+Source: Model Context Protocol, revisions 2025-06-18 and 2025-11-25. The client chooses one.
 """
 
 from __future__ import annotations
@@ -86,8 +86,8 @@ class McpTool:
         default_factory=lambda: {"type": "object", "additionalProperties": True}
     )
     elicitations: Sequence[JsonObject] = ()
-    """Params of ``elicitation/create`` requests, sent one after the other. Then the text of the
-    result is the JSON list of the answers."""
+    """Params of ``elicitation/create`` requests, sent one after the other. With elicitations, the
+    text of the result is the JSON list of the answers."""
     delay: float = 0.0
     """Seconds before the tool answers."""
 
@@ -265,6 +265,7 @@ class _Server:
         return answer
 
     def _serve(self, request: JsonObject) -> None:
+        """Handle a request, in a thread, and send the answer."""
         params = object_at(request, "params")
         result: JsonObject | None = None
         error = {"code": METHOD_NOT_FOUND, "message": f"no method {request['method']}"}

@@ -117,7 +117,7 @@ class Text:
 
 @dataclass(frozen=True, slots=True, init=False)
 class Reasoning:
-    """A reasoning item, its summary streamed as ``deltas``, ``pause`` seconds apart."""
+    """One reasoning item; its summary is streamed as ``deltas``, ``pause`` seconds apart."""
 
     deltas: tuple[str, ...]
     pause: float
@@ -260,13 +260,13 @@ def write_stdin(
     yield_time_ms: int | None = None,
     call_id: str | None = None,
 ) -> ToolCall:
-    """Write ``chars`` to a running command; without ``chars``, only poll its output."""
+    """Write ``chars`` to a running command; without ``chars``, only poll the command's output."""
     arguments = {"session_id": session_id, "chars": chars, "yield_time_ms": yield_time_ms}
     return ToolCall("write_stdin", without_none(arguments), call_id=call_id)
 
 
 def apply_patch(patch: str, *, call_id: str | None = None) -> CustomToolCall:
-    """Change files; ``patch`` begins with ``*** Begin Patch``, and ends with ``*** End Patch``."""
+    """Change files. ``patch`` begins with ``*** Begin Patch`` and ends with ``*** End Patch``."""
     return CustomToolCall("apply_patch", patch, call_id=call_id)
 
 
@@ -369,8 +369,8 @@ _LAST_STEPS = (Disconnect, Incomplete, Failed)
 class ModelResponse:
     """Response to one ``POST /v1/responses``: its steps, in order.
 
-    ``when`` restricts it to some requests; with ``repeat``, it is used any number of times. Raises
-    :class:`~codex_acp.errors.MisuseError` for an order of steps that cannot be sent.
+    ``when`` restricts the response to some requests. With ``repeat``, the response is used any
+    number of times. Raises :class:`~codex_acp.errors.MisuseError` for a wrong order of steps.
     """
 
     steps: tuple[Step, ...]
@@ -443,7 +443,7 @@ ScriptLike: TypeAlias = "ModelScript | Iterable[ModelResponse | Iterable[Step]]"
 
 
 def as_script(script: ScriptLike) -> ModelScript:
-    """Return ``script``; make mere responses or steps a script first."""
+    """Return ``script``, or a script with the responses ``script``."""
     if isinstance(script, ModelScript):
         return script
     return ModelScript(

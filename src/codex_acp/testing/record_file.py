@@ -18,17 +18,17 @@ if TYPE_CHECKING:
 
 
 class RecordWriter:
-    """Appends lines to a file, from any thread; without a path, it does nothing."""
+    """Appends lines to a file, from any thread. Without a path, writes nothing."""
 
     def __init__(self, path: str | PathLike[str] | None) -> None:
         self._lock = threading.Lock()
         self._file: int | None = None
         if path is not None:
-            # Kept open, because there may be tens of thousands of lines.
+            # The file stays open, because there may be tens of thousands of lines.
             self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o666)
 
     def write(self, at: str, **members: object) -> None:
-        """Append one line; ``at`` is its kind, such as ``in`` and ``out`` for messages."""
+        """Append one line; ``at`` is the kind of line, such as ``in`` and ``out`` for messages."""
         if self._file is not None:
             line = json.dumps({"at": at, **members}).encode() + b"\n"
             with self._lock:

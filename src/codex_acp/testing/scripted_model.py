@@ -32,10 +32,10 @@ if TYPE_CHECKING:
 
 
 WAIT_SECONDS = 30.0
-"""Time limit of the waiting methods: on a busy machine, Codex needs seconds to start."""
+"""Seconds that the waiting methods wait: on a busy machine, Codex needs seconds to start."""
 
 GATE_SECONDS = 60.0
-"""Time after which a gate that stays closed fails its response, so that no test hangs."""
+"""Seconds after which a gate that stays closed fails its response, so that no test hangs."""
 
 
 class ScriptedModel:
@@ -55,7 +55,7 @@ class ScriptedModel:
         self.script: ModelScript = model_script.as_script(script)
         self._gate_seconds = gate_seconds
         self._encoded: list[Fail | tuple[StreamPart, ...]] = []
-        """The script's responses in the form that is sent, with the script's indexes."""
+        """The script's responses, encoded, in the order of the script."""
         self._changed = threading.Condition()
         """Lock of all attributes, notified of each change."""
         self._requests: list[ModelRequest] = []
@@ -129,7 +129,7 @@ class ScriptedModel:
     ) -> tuple[ModelRequest, ...]:
         """Block until ``count`` requests have arrived; return all requests.
 
-        Raises TimeoutError after ``timeout`` seconds. In asynchronous code, call it in a thread:
+        Raises TimeoutError after ``timeout`` seconds. In asynchronous code, call this in a thread:
         ``await anyio.to_thread.run_sync(model.wait_for_requests, 2)``.
         """
         with self._changed:
@@ -173,7 +173,7 @@ class ScriptedModel:
         return request.number, self._encoded[index]
 
     def _wait(self, seconds: float) -> bool:
-        """Wait; return False at once if the server is closing."""
+        """Wait ``seconds`` and return True; return False at once if the server is closing."""
         with self._changed:
             return not self._changed.wait_for(lambda: self._closing, seconds)
 
@@ -319,7 +319,7 @@ def _end(status: str, extra: Mapping[str, object], usage: model_script.Usage) ->
 IDLE_SECONDS = 30.0
 """Seconds after which a connection without a request is closed."""
 JOIN_SECONDS = 5.0
-"""Seconds for the server's threads to end once they are told to."""
+"""Seconds for the server's threads to end after `ModelServer.stop`."""
 
 
 class _Handler(BaseHTTPRequestHandler):

@@ -57,7 +57,7 @@ class AskPermission:
 
 @dataclass(frozen=True)
 class UntilCancelled:
-    """Waiting until the client cancels the prompt."""
+    """A wait until the client cancels the prompt."""
 
 
 AgentStep: TypeAlias = "str | AskPermission | UntilCancelled | SessionUpdate"
@@ -75,8 +75,8 @@ class ScriptedAgent:
         async with connect_agent(agent.link(), name="me"): ...   # for the protocol itself
 
     A prompt without a turn in the script is answered at once. The agent runs on the test's event
-    loop. Each call of `link` starts it again, with the rest of the script. ``stop_reason`` ends
-    every turn.
+    loop. Each call of `link` starts the agent again, with the rest of the script. ``stop_reason``
+    ends every turn.
     """
 
     turns: Sequence[Sequence[AgentStep]] = ()
@@ -112,24 +112,24 @@ class ScriptedAgent:
         self.prompts.append(turn.request)
         try:
             for step in self.turns[number] if number < len(self.turns) else ():
-                await self._do(turn, step)
+                await self._play_step(turn, step)
         except asyncio.CancelledError:
             self.cancelled += 1
             raise
         return self.stop_reason
 
-    async def _do(self, turn: PromptTurn, step: AgentStep) -> None:
+    async def _play_step(self, turn: PromptTurn, step: AgentStep) -> None:
         if isinstance(step, str):
             turn.say(step)
         elif isinstance(step, AskPermission):
-            await self._ask(turn, step)
+            await self._ask_permission(turn, step)
         elif isinstance(step, UntilCancelled):
             self.waiting.set()
             await anyio.sleep_forever()
         else:
             turn.update(step)
 
-    async def _ask(self, turn: PromptTurn, step: AskPermission) -> None:
+    async def _ask_permission(self, turn: PromptTurn, step: AskPermission) -> None:
         async with turn.tool_call(step.title, kind=step.kind) as call:
             answer = await (call.is_allowed(step.options) if step.options else call.is_allowed())
             self.allowed.append(answer)
@@ -158,8 +158,7 @@ class ClientTurn:
 
 @dataclass
 class ScriptedClient:
-    """A client with scripted answers; ``async with ScriptedClient(agent) as client:`` opens a
-    session.
+    """A client with scripted answers. The start of its ``async with`` block opens a session.
 
     ::
 
@@ -201,8 +200,8 @@ class ScriptedClient:
             self.agent,
             name="scripted-client",
             requests={
-                "session/request_permission": self._permission,
-                "elicitation/create": self._elicitation,
+                "session/request_permission": self._answer_permission,
+                "elicitation/create": self._answer_elicitation,
             },
             notifications={"session/update": self.updates.append},
             capabilities=types.ClientCapabilities(elicitation=both),
@@ -239,7 +238,7 @@ class ScriptedClient:
         session_id = self.session_id if session_id is None else session_id
         self.connected.side.session_cancel(types.CancelNotification(session_id=session_id))
 
-    async def _permission(
+    async def _answer_permission(
         self, request: RequestPermissionRequest
     ) -> types.RequestPermissionResponse:
         number = len(self.asked)
@@ -247,7 +246,9 @@ class ScriptedClient:
         kind = self.permissions[number] if number < len(self.permissions) else "reject_once"
         return types.RequestPermissionResponse(outcome=outcome_of(request.options, kind))
 
-    async def _elicitation(self, request: CreateElicitationRequest) -> CreateElicitationResponse:
+    async def _answer_elicitation(
+        self, request: CreateElicitationRequest
+    ) -> CreateElicitationResponse:
         number = len(self.elicited)
         self.elicited.append(request)
         content = self.forms[number] if number < len(self.forms) else None
