@@ -246,12 +246,12 @@ class Frame:
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
         self._encoding = stream.encoding or "utf-8"
-        self._mark = MARK if self._encodable(MARK) == MARK else PLAIN_MARK
+        self._mark = MARK if self._with_codes(MARK) == MARK else PLAIN_MARK
         self.coloured: bool = wants_colours(stream)
         self._gutter = f"\x1b[7m{self._mark}\x1b[0m " if self.coloured else f"{self._mark} "
 
-    def _encodable(self, text: str) -> str:
-        """Replace characters that the stream's encoding does not have by codes."""
+    def _with_codes(self, text: str) -> str:
+        """Replace each character that the stream's encoding does not have by a code."""
         return text.encode(self._encoding, "backslashreplace").decode(self._encoding)
 
     def without_mark(self, text: str) -> str:
@@ -270,8 +270,8 @@ class Frame:
         ``last`` has the choices: its rows stay on one page if they fit."""
         size = size_of(self._stream)
         columns = max(LEAST_COLUMNS, size.columns) - 3  # the mark, a space, and the last column
-        below = max(len(prompt) // columns + 1 for prompt in prompts)
-        height = max(1, max(LEAST_ROWS, size.lines) - below - 1)  # a row stays free
+        prompt_rows = max(len(prompt) // columns + 1 for prompt in prompts)
+        height = max(1, max(LEAST_ROWS, size.lines) - prompt_rows - 1)  # a row stays free
         body = list(itertools.islice(self._rows(lines, columns), MAX_ROWS + 1))
         if len(body) > MAX_ROWS:
             return Pages([body[:height]], len(body), whole=False)
@@ -298,7 +298,7 @@ class Frame:
         most = MAX_ROWS * columns + 1  # characters of a line that is too long in any case
         for text, prefix, style, continued in lines:
             room = max(2, columns - len(prefix))  # a character takes at most two columns
-            shown = self._encodable(self.without_mark(visible(text[:most])))
+            shown = self._with_codes(self.without_mark(visible(text[:most])))
             for number, row in enumerate(wrapped(shown, room)):
                 is_first = number == 0
                 row_prefix = prefix if is_first or continued is None else continued
@@ -360,8 +360,8 @@ class LiveRows:
         return stream.isatty() and os.environ.get("TERM", "dumb") != "dumb"
 
     def start(self, rows: Callable[[int], Sequence[str]]) -> None:
-        """Draw ``rows`` from now on, until `stop`. ``rows`` gets the number of columns, and returns
-        rows without line ends that are not wider; none: no row is shown."""
+        """Draw ``rows`` every `TICK_SECONDS` until `stop`. ``rows`` gets the number of columns, and
+        returns rows of at most this width without line ends, or no row to show nothing."""
         loop = asyncio.get_running_loop()
 
         def tick() -> None:
@@ -381,22 +381,22 @@ class LiveRows:
     def hide(self) -> None:
         """Erase the rows until the next tick, before other output."""
         if self._drawn:
-            self._write(self._erasing())
+            self._write(self._take_erasure())
 
     def _draw(self, rows: Callable[[int], Sequence[str]]) -> None:
-        """Draw the rows once, in place of those that are on the terminal."""
+        """Draw the rows once, in place of the rows on the terminal."""
         size = size_of(self._stream)
         # The last column stays free, and rows higher than the window could not be erased.
         shown = rows(max(1, size.columns - 1))[: max(1, size.lines - 2)]
         if not shown:
             self.hide()
             return
-        self._write(self._erasing() + "\n".join(shown))
+        self._write(self._take_erasure() + "\n".join(shown))
         self._drawn = len(shown)
 
-    def _erasing(self) -> str:
-        """Return the control sequence that erases what is drawn, and the cursor's row in any case;
-        nothing is drawn afterwards."""
+    def _take_erasure(self) -> str:
+        """Return the control sequence that erases the drawn rows, and in any case the cursor's row.
+        From now on, no row counts as drawn."""
         above, self._drawn = self._drawn - 1, 0
         return "\r\x1b[2K" + (f"\x1b[{above}A\x1b[J" if above > 0 else "")
 

@@ -97,7 +97,8 @@ def quote_text(text: str) -> Iterator[Line]:
 
 def describe_call(call: ToolCall, *, verbose: bool = False) -> Iterator[Line]:
     """Yield all lines that a person must see of a tool call before permitting it."""
-    raw, (command_key, command) = call.raw_input, _command_of(call)
+    raw = call.raw_input
+    command_key, command = _command_of(call)
     shown_texts = [call.title or ""]
     if command is not None:
         yield from _script_lines(_script_of(command))
@@ -127,7 +128,7 @@ def describe_call(call: ToolCall, *, verbose: bool = False) -> Iterator[Line]:
             yield from (Line(line, FOREIGN_PREFIX) for line in lines)
     if raw is not None and not (diffs and call.kind in SHOWN_BY_DIFF):
         left_out = () if command is None else (*SHOWN_WITH_COMMAND, command_key)
-        yield from _input(raw, "\n".join(shown_texts), left_out)
+        yield from _input_lines(raw, "\n".join(shown_texts), left_out)
     if verbose and raw is not None:
         yield Line(json.dumps(raw, ensure_ascii=False, default=str), "  input: ")
 
@@ -144,19 +145,19 @@ def describe_outcome(call: ToolCall, *, verbose: bool = False) -> Iterator[Line]
                     yield Line("... and more", "  ", "dim")
                     break
                 yield Line(line if verbose else shortened(line, LINE_LIMIT), "  ", style)
+            continue
+        if isinstance(content, types.TerminalToolCallContent):
+            text = _script_of(_command_of(call)[1] or "")
+            if text in title_of(call):
+                continue  # the title shows the command
         else:
-            if isinstance(content, types.TerminalToolCallContent):
-                text = _script_of(_command_of(call)[1] or "")
-                if text in title_of(call):
-                    continue  # the title shows the command
-            else:
-                text = _text_of(content)
-            if text == f"Exit code: {exit_code_of(call)}":
-                continue  # the title shows the exit code of a failed command
-            limit = len(text) if verbose else LINE_LIMIT
-            output = [line for line in _unfenced(text) if line]
-            for line in output if verbose else _first_and_last(output, *ROWS_OF_OUTPUT):
-                yield Line(shortened(line, limit), "  ", "dim")
+            text = _text_of(content)
+        if text == f"Exit code: {exit_code_of(call)}":
+            continue  # the title shows the exit code of a failed command
+        limit = len(text) if verbose else LINE_LIMIT
+        output = [line for line in _unfenced(text) if line]
+        for line in output if verbose else _first_and_last(output, *ROWS_OF_OUTPUT):
+            yield Line(shortened(line, limit), "  ", "dim")
 
 
 def exit_code_of(call: ToolCall) -> int | None:
@@ -252,7 +253,7 @@ def _unfenced(text: str) -> Iterator[str]:
             yield line
 
 
-def _input(raw: object, shown_text: str, left_out: tuple[str, ...]) -> Iterator[Line]:
+def _input_lines(raw: object, shown_text: str, left_out: tuple[str, ...]) -> Iterator[Line]:
     """Yield the values of the input, but no member ``left_out`` and no value in ``shown_text``."""
     leaves = []
     for count, (path, value) in enumerate(_leaves(raw, "")):
@@ -260,8 +261,8 @@ def _input(raw: object, shown_text: str, left_out: tuple[str, ...]) -> Iterator[
             yield Line(json.dumps(raw, ensure_ascii=False, default=str), "  input: ")
             return
         top = path.partition(".")[0].partition("[")[0]
-        here = (path, value) == ("environmentId", "local")  # Codex's name of this machine
-        if top not in left_out and not here and not _is_shown(path, value, shown_text):
+        is_here = (path, value) == ("environmentId", "local")  # Codex's name of this machine
+        if top not in left_out and not is_here and not _is_shown(path, value, shown_text):
             leaves.append((path, value))
     for path, value in leaves:
         words = value if isinstance(value, str) else json.dumps(value, default=str)
@@ -311,25 +312,25 @@ def _contains(text: str, part: str) -> bool:
 CONTEXT: Final = 3
 """Unchanged lines that a diff shows around a change."""
 COMPARED: Final = 400
-"""Lines of a change up to which `difflib` compares them: its time grows with their square."""
+"""Most lines of a change that `difflib` compares, in time that grows with their square."""
 
 
 def diff_lines(old: str | None, new: str) -> Iterator[tuple[str, Style]]:
     """Yield the lines of a diff, with their styles."""
     before, after = (text.split("\n") if text else [] for text in (old or "", new))
     if all(not lines or lines[-1] == "" for lines in (before, after)):
-        # Both texts end with a newline: drop the empty string behind it.
+        # Both texts end with a newline: drop the empty string after the newline.
         before, after = before[:-1], after[:-1]
-    start = _equal_first(before, after)
-    end = _equal_first(before[start:][::-1], after[start:][::-1])
-    if len(before) + len(after) - 2 * (start + end) > COMPARED:
-        yield f"@@ from line {start + 1} @@", "cyan"
-        yield from ((f"-{line}", "red") for line in before[start : len(before) - end])
-        yield from ((f"+{line}", "green") for line in after[start : len(after) - end])
+    head = _count_equal(before, after)
+    tail = _count_equal(before[head:][::-1], after[head:][::-1])
+    if len(before) + len(after) - 2 * (head + tail) > COMPARED:
+        yield f"@@ from line {head + 1} @@", "cyan"
+        yield from ((f"-{line}", "red") for line in before[head : len(before) - tail])
+        yield from ((f"+{line}", "green") for line in after[head : len(after) - tail])
         return
-    # Do not compare the equal lines at both ends, except those of the context.
-    skip, rest = max(0, start - CONTEXT), max(0, end - CONTEXT)
-    before, after = before[skip : len(before) - rest], after[skip : len(after) - rest]
+    # Leave out the equal lines at both ends, except the lines of the context.
+    skip, skip_last = max(0, head - CONTEXT), max(0, tail - CONTEXT)
+    before, after = before[skip : len(before) - skip_last], after[skip : len(after) - skip_last]
     matcher = difflib.SequenceMatcher(None, before, after, autojunk=False)
     for group in matcher.get_grouped_opcodes(CONTEXT):
         if old is not None:
@@ -364,7 +365,7 @@ def changed_files(calls: Iterable[ToolCall]) -> Iterator[tuple[str, int, int, st
         yield path, added, removed, change
 
 
-def _equal_first(before: list[str], after: list[str]) -> int:
-    """Return how many lines are equal at the beginning."""
+def _count_equal(before: list[str], after: list[str]) -> int:
+    """Return the number of equal lines at the beginning of both lists."""
     pairs = zip(before, after, strict=False)
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))

@@ -96,10 +96,10 @@ def transcript_parser() -> argparse.ArgumentParser:
         help="only this decision, or this decider, e.g. rejected,policy",
     )  # fmt: skip
     parser.add_argument(
-        "--since", metavar="TIME", type=_moment,
+        "--since", metavar="TIME", type=_parse_moment,
         help="only from TIME on: 2026-01-31T12:00, or 10m for ten minutes ago (s, m, h, d)",
     )  # fmt: skip
-    parser.add_argument("--until", metavar="TIME", type=_moment, help="only until TIME")
+    parser.add_argument("--until", metavar="TIME", type=_parse_moment, help="only until TIME")
     add_flag(parser, "--json", "print the lines unchanged, for other programs")
     return parser
 
@@ -117,7 +117,7 @@ def _list_of(known: tuple[str, ...], what: str) -> Callable[[str], list[str]]:
     return parse
 
 
-def _moment(text: str) -> str:
+def _parse_moment(text: str) -> str:
     try:
         return moment(text, datetime.now(UTC))
     except (ValueError, OverflowError):
@@ -146,8 +146,8 @@ class PageData:
 
 
 def page_data(lines: Iterable[Line], selection: Selection) -> PageData:
-    """Return the data of the events that fit the selection. Messages of the wire, whatever their
-    kind, and lines that cannot be read are among them."""
+    """Return the data of the events that fit the selection, and of lines that cannot be read.
+    Messages of the wire need not fit the selection's kinds."""
     data = PageData()
     links = _Links()
     for line in lines:
@@ -158,14 +158,14 @@ def page_data(lines: Iterable[Line], selection: Selection) -> PageData:
                 "detail": _cut(line.text, MAX_ROW_TEXT), "from": "adapter", "to": "adapter",
                 "tone": "bad", "session": None,
             })  # fmt: skip
-            data.details.append(_detail({"line": line.text}, len(line.text)))
+            data.details.append(_detail_json({"line": line.text}, len(line.text)))
             continue
         description = describe(line.entry.event)
         if not selection.fits(line.entry, description, wire=True):
             continue
         links.add(len(data.rows), line.entry.event)
         data.rows.append(_row(line.entry, description))
-        data.details.append(_detail(json.loads(line.text), len(line.text)))
+        data.details.append(_detail_json(json.loads(line.text), len(line.text)))
     links.join(data.rows)
     return data
 
@@ -222,10 +222,10 @@ class _Links:
         if not isinstance(event, events.WireMessage):
             self._events.append((index, event))
             return
-        message_id = (event.peer, event.connection, _typed(event.id))
+        message_id = (event.peer, event.connection, _id_key(event.id))
         if event.kind == "request":
             self._open_requests[*message_id, event.direction] = index
-            self._requests[event.peer, event.method, _typed(event.id)].append(index)
+            self._requests[event.peer, event.method, _id_key(event.id)].append(index)
             self._requests[event.peer, event.method, event.ref.session_id].append(index)
         elif event.kind in ("response", "error"):
             request_direction = "sent" if event.direction == "received" else "received"
@@ -242,7 +242,7 @@ class _Links:
         for index, event in self._events:
             ref = event.ref
             if isinstance(ref, events.RequestRef):
-                key: Hashable = (ref.generation, ref.method, _typed(ref.codex_request_id))
+                key: Hashable = (ref.generation, ref.method, _id_key(ref.codex_request_id))
                 if isinstance(event, events.ApprovalRequested | events.ElicitationRequested):
                     questions[key] = index
                 elif key in questions:
@@ -267,10 +267,10 @@ class _Links:
         """Yield the rows of the wire's requests behind an event."""
         ref = event.ref
         if isinstance(ref, events.RequestRef):
-            yield from self._nearest(("codex", ref.method, _typed(ref.codex_request_id)), index)
+            yield from self._nearest(("codex", ref.method, _id_key(ref.codex_request_id)), index)
             for method in ("session/request_permission", "elicitation/create"):
                 if ref.acp_request_id is not None:
-                    yield from self._nearest(("client", method, _typed(ref.acp_request_id)), index)
+                    yield from self._nearest(("client", method, _id_key(ref.acp_request_id)), index)
         elif isinstance(event, events.PromptStarted | events.PromptEnded):
             yield from self._nearest(("client", "session/prompt", ref.session_id), index)
         elif isinstance(event, events.SessionOpened):
@@ -293,8 +293,8 @@ def _pair(rows: list[Row], question: int, answer: int) -> None:
         rows[answer]["took"] = ended - began
 
 
-def _typed(request_id: object) -> Hashable:
-    """Return an id with its type: 0 is not "0"."""
+def _id_key(request_id: object) -> Hashable:
+    """Return a key that has the type of the id: 0 is not "0"."""
     if isinstance(request_id, str | int):
         return type(request_id).__name__, request_id
     return None
@@ -304,7 +304,7 @@ def _cut(text: str, limit: int) -> str:
     return text if len(text) <= limit else f"{text[:limit]}\u2026 [{len(text) - limit} more]"
 
 
-def _detail(value: JsonValue, size: int) -> str:
+def _detail_json(value: JsonValue, size: int) -> str:
     """Return JSON in one line of ASCII, long texts cut; ``size``: length of the original line."""
     if size <= MAX_TEXT:
         with suppress(ValueError, RecursionError):  # NaN and infinity: see `_cut_texts`

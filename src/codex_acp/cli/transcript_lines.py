@@ -199,7 +199,7 @@ def _spaced(word: str) -> str:
 # PURE: the selection of events that are shown.
 
 _AGO: Final = re.compile(r"(\d{1,9})\s*([smhd])")
-_UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+_UNIT_SECONDS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,7 +218,7 @@ class Selection:
     """Last time."""
 
     def fits(self, entry: Entry, description: Description, *, wire: bool = False) -> bool:
-        """Return whether to show an event. ``wire``: messages of the wire need no kind."""
+        """Return whether to show an event. ``wire``: messages of the wire need not fit a kind."""
         ref = entry.event.ref
         ids = filter(None, (ref.session_id, ref.thread_id))
         if self.sessions and not any(id_.startswith(self.sessions) for id_ in ids):
@@ -233,9 +233,9 @@ class Selection:
         return self.until is None or entry.time <= self.until
 
     def _kind_fits(self, kind: Kind, event_type: str, *, wire: bool) -> bool:
-        if kind == "wire" and (wire or not self.kinds):
-            return wire
-        return not self.kinds or kind in self.kinds or event_type in self.kinds
+        if not self.kinds:  # without a filter, messages of the wire are left out
+            return wire or kind != "wire"
+        return (wire and kind == "wire") or kind in self.kinds or event_type in self.kinds
 
 
 def moment(text: str, now: datetime) -> str:
@@ -244,7 +244,7 @@ def moment(text: str, now: datetime) -> str:
     ago = _AGO.fullmatch(text.strip())
     if ago is not None:
         try:
-            when = now - timedelta(seconds=int(ago[1]) * _UNITS[ago[2]])
+            when = now - timedelta(seconds=int(ago[1]) * _UNIT_SECONDS[ago[2]])
         except OverflowError as error:
             raise ValueError(text) from error
     else:

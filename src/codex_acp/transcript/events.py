@@ -90,7 +90,7 @@ class SessionRef:
     """Session, thread and turn of an event; None where there is none (a program without ACP has no
     session).
 
-    ``thread_id`` and ``turn_id`` are those of Codex, for a sub-agent those of its own thread.
+    ``thread_id`` and ``turn_id`` are Codex's ids; for a sub-agent, the ids of the child's thread.
     ``generation`` counts the app-server connections of this program. ``acp_request_id``, with its
     JSON type, is the id of the ACP request: of the agent's request for a permission or an
     elicitation, or of the client's ``session/prompt``.
@@ -150,8 +150,8 @@ class ApprovalRequested:
 class ApprovalDecided:
     """An approval was settled. ``option`` is the chosen option; ``decision`` the reply to Codex.
 
-    ``policy`` is the name of the policy that settled it, if one did. ``subject``: see
-    `ApprovalRequested`.
+    ``policy`` is the name of the policy that settled the approval, None if no policy did.
+    ``subject``: see `ApprovalRequested`.
     """
 
     type: ClassVar[Literal["approval.decided"]] = "approval.decided"
@@ -203,8 +203,8 @@ class AgreementDecided:
 class ElicitationRequested:
     """A client or a person was asked for input. ``fields`` are the names of the form's properties.
 
-    ``server`` is the name of the MCP server, None if Codex itself asks. ``url``, of the mode
-    ``url``, is recorded without user, query and fragment.
+    ``server`` is the name of the MCP server, None if Codex itself asks. ``url``, None in the mode
+    ``form``, is recorded without user, query and fragment.
     """
 
     type: ClassVar[Literal["elicitation.requested"]] = "elicitation.requested"

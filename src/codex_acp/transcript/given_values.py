@@ -1,7 +1,7 @@
 """PURE: find the secrets among the named values that a client or a configuration gives.
 
-Under a name such as ``TOKEN`` any value is a secret. Under another name it is no secret if it is
-plainly words, a figure or a path; in doubt it is a secret.
+Under a name such as ``TOKEN`` any value is a secret. Under another name, a value is no secret if it
+is plainly words, a figure or a path. In doubt, a value is a secret.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ _NAME_WORD: Final = re.compile(
     r"(?i)auth|bearer|cert|creds|dsn|jwt|keys?|mnemonic|otp|pass|pat|pin|private|pw|pwd|salt|seed"
     r"|sig"
 )
-"""Word of a name under which a value is a secret, in an environment unless it is plain:
-``MYSQL_PWD``, ``X-Auth``, ``sshKey``."""
+"""Word of a name under which a value is a secret: ``MYSQL_PWD``, ``X-Auth``, ``sshKey``. In an
+environment, a plain value under such a name is no secret."""
 _NAME_PARTS: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 """A word of a name, also in camel case."""
 _DIRECTORY_NAMES: Final = frozenset({"OLDPWD", "PWD"})
 _FILE_NAME: Final = re.compile(r"(?i)(?:file|path|dir|directory|home|root)$")
-"""End of a name under which a path is no secret: it is the place of a secret."""
+"""End of a name under which a path is no secret: the path only leads to a secret."""
 _PERSONAL: Final = frozenset({"HOME", "LOGNAME", "USER", "USERNAME"})
 """Variables with the name and home of the user, which are no secrets even if they look so."""
 _URL: Final = re.compile(
@@ -49,7 +49,7 @@ _SCHEME: Final = re.compile(r"[A-Za-z-]{2,12} +(\S+)")
 _TABLES: Final = frozenset({"env", "set", "headers", "http_headers", "query_params"})
 """Tables of Codex's configuration with values that may be secrets under any name."""
 _REFERENCE: Final = re.compile(r"(?:^|_)env_(?:key|vars?|http_headers)$|_(?:method|store)$")
-"""End of the name of a setting that tells where a secret is, and does not hold it."""
+"""End of the name of a setting that says where a secret is, and does not contain the secret."""
 
 
 def secrets_in(value: object, name: str = "", *, may_be_secret: bool = False) -> Iterator[str]:
@@ -75,13 +75,13 @@ def secrets_in(value: object, name: str = "", *, may_be_secret: bool = False) ->
 def secrets_of(name: str, value: str) -> Iterator[str]:
     """Yield ``value`` if it may be a secret; if it is a URL, yield its secret parts alone."""
     if names_secret(name) and not (_FILE_NAME.search(name) and is_path(value)):
-        yield from _with_its_scheme(value)
+        yield from _with_and_without_scheme(value)
     elif (url := _URL.fullmatch(value)) is not None:
         yield from _secrets_of_url(url)
     elif name in _PERSONAL or name in _DIRECTORY_NAMES:
         return
     elif not is_plain(value) or scrub(value, limit=len(value)) != value:
-        yield from _with_its_scheme(value)
+        yield from _with_and_without_scheme(value)
 
 
 def names_secret(name: str) -> bool:
@@ -99,7 +99,7 @@ def secrets_of_environment(environment: Mapping[str, str]) -> Iterator[str]:
         if not names_secret(name) or is_path(value):
             continue
         if _surely_names_secret(name) or not is_plain(value):
-            yield from _with_its_scheme(value)
+            yield from _with_and_without_scheme(value)
 
 
 def _surely_names_secret(name: str) -> bool:
@@ -108,9 +108,9 @@ def _surely_names_secret(name: str) -> bool:
 
 def secrets_of_arguments(arguments: Sequence[str]) -> Iterator[str]:
     """Yield the secrets of a command line: after options for secrets, in variables and headers."""
-    for before, argument in pairwise(("", *arguments)):
+    for previous, argument in pairwise(("", *arguments)):
         assignment = _ASSIGNMENT.fullmatch(argument)
-        if before.startswith("-") and "=" not in before and names_secret(before):
+        if previous.startswith("-") and "=" not in previous and names_secret(previous):
             yield argument
         elif assignment is not None:
             yield from secrets_of(assignment[1], assignment[2])
@@ -121,7 +121,7 @@ def secrets_of_arguments(arguments: Sequence[str]) -> Iterator[str]:
                 yield from secrets_of("", argument)
 
 
-def _with_its_scheme(value: str) -> Iterator[str]:
+def _with_and_without_scheme(value: str) -> Iterator[str]:
     """Yield a value; for a value such as ``Bearer abc`` also ``abc``."""
     yield value
     if (scheme := _SCHEME.fullmatch(value)) is not None:
@@ -134,7 +134,7 @@ def _secrets_of_url(url: re.Match[str]) -> Iterator[str]:
         name, colon, password = user.partition(":")
         if colon:
             yield from (user, password, unquote(password))
-        else:  # it may be a token, or a name such as "git"
+        else:  # the user may be a token, or a name such as "git"
             yield from secrets_of("", name)
     for pair in (query or "").split("&"):
         name, _, value = pair.partition("=")

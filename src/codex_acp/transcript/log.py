@@ -59,7 +59,7 @@ class Transcript:
 
     @property
     def active(self) -> bool:
-        """Return whether there are listeners; without them a caller need not make an event."""
+        """Return whether there are listeners. Without listeners, no caller need make an event."""
         return bool(self._subscribers or self._streams)
 
     def record(self, event: TranscriptEvent) -> None:
@@ -88,8 +88,8 @@ class Transcript:
             stream.put(entry)
 
     def tap(self, peer: WirePeer) -> Callable[[WireDirection, bytes], None] | None:
-        """Return a function to call with each line of a new connection to ``peer``; None without
-        ``record_wire``."""
+        """Return a function that never raises, to call with each line of a new connection to
+        ``peer``. Return None without ``record_wire``."""
         if not self._record_wire:
             return None
         from codex_acp.transcript.redaction import WireTaps
@@ -107,10 +107,8 @@ class Transcript:
         return record_line
 
     def subscribe(self, subscriber: Subscriber) -> Callable[[], None]:
-        """Call ``subscriber`` with every entry until `close`; return a function that ends this.
-
-        The first exception of a subscriber is logged.
-        """
+        """Call ``subscriber`` with every entry until `close`, or until the returned function is
+        called. The first exception of a subscriber is logged."""
         if not self._closed:
             self._subscribers = (*self._subscribers, subscriber)
 

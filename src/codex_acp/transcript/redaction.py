@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 _LONG_ANSWER: Final = 4
-"""Least characters of an answer that is also removed inside words; shorter ones only as a word."""
+"""Least characters of an answer that is also removed inside words; a shorter one must be a word."""
 
 
 def redacted(event: TranscriptEvent, *, content: bool = False) -> TranscriptEvent:
@@ -58,22 +58,22 @@ def _without_answer(event: ElicitationAnswered, *, keep: bool) -> ElicitationAns
     problem = event.problem
     if problem is not None:
         # A problem should quote no values; remove them in case it does.
-        quoted = {text for value in event.content.values() for text in _quotes(value)}
+        quoted = {text for value in event.content.values() for text in _quoted_forms(value)}
         for text in sorted(quoted, key=len, reverse=True):
             edge = "" if len(text) >= _LONG_ANSWER else r"\b"
             problem = re.sub(edge + re.escape(text) + edge, lambda _: secrets.REDACTED, problem)
     return replace(event, content=None, problem=problem)
 
 
-def _quotes(value: JsonValue) -> Iterator[str]:
-    """Yield the texts by which a value, or a value inside it, may be quoted."""
+def _quoted_forms(value: JsonValue) -> Iterator[str]:
+    """Yield the texts that may quote a value, or a value inside of the value."""
     if isinstance(value, dict):
         for key, member in value.items():
-            yield from _quotes(key)
-            yield from _quotes(member)
+            yield from _quoted_forms(key)
+            yield from _quoted_forms(member)
     elif isinstance(value, list):
         for item in value:
-            yield from _quotes(item)
+            yield from _quoted_forms(item)
     elif value is not None and value != "" and not isinstance(value, bool):
         yield from (str(value), repr(value), json.dumps(value))
 
@@ -118,7 +118,7 @@ _PIECES: Final = (
 
 
 class Pieces:
-    """Redacts texts of one connection that arrive in pieces; ``typed`` has typed values."""
+    """Redacts texts of one connection that arrive in pieces. ``typed``: values to remove, too."""
 
     def __init__(self, typed: Collection[str]) -> None:
         self._typed = typed
@@ -142,7 +142,7 @@ class Pieces:
             kind = update.get("sessionUpdate") if path[0] == "content" else "terminal"
             text_id = f"{kind} {params.get('sessionId')} {value_at(update, *id_path)}"
             if in_base64 := id_path == ("terminalId",):
-                if path[0] == "output":  # it replaces the output: it continues no piece
+                if path[0] == "output":  # this piece replaces the output, and continues no piece
                     self._decoders.pop(text_id, None)
                     self._ends.pop(text_id, None)
                 text = self._decode(text_id, piece)
@@ -168,7 +168,7 @@ class Pieces:
         text = before + piece
         spans = list(secrets.secret_spans(text, self._typed))
         unfinished = min((start for start, end in spans if end == len(text)), default=None)
-        self._ends[text_id] = _end(text, unfinished)
+        self._ends[text_id] = _part_to_remember(text, unfinished)
         return secrets.without(text, spans, len(before))
 
 
@@ -187,7 +187,7 @@ def _bytes_of(data: str) -> bytes:
 
 
 def _from_base64(data: str) -> str | None:
-    """Return the text in ``data``; None if that is no text in base64."""
+    """Return the text in ``data``; None if ``data`` is no text in base64."""
     try:
         return _bytes_of(data).decode("utf-8", "surrogatepass")
     except ValueError:
@@ -198,9 +198,9 @@ def _to_base64(text: str, errors: str = "surrogatepass") -> str:
     return b64encode(text.encode("utf-8", errors)).decode("ascii")
 
 
-def _end(text: str, unfinished: int | None) -> str:
-    """Return the part of ``text`` to remember: its end, and the surroundings of the position
-    ``unfinished``, at which an unfinished secret starts."""
+def _part_to_remember(text: str, unfinished: int | None) -> str:
+    """Return the end of ``text``, and the surroundings of the position ``unfinished``, at which an
+    unfinished secret starts."""
     if unfinished is None or unfinished >= len(text) - REMEMBERED:
         return text[-REMEMBERED:]
     start = text[max(0, unfinished - BEGINNING) : unfinished + BEGINNING]
@@ -213,7 +213,7 @@ def _end(text: str, unfinished: int | None) -> str:
 MAX_BODY: Final = 256 * 1024
 """Most bytes of a message that is recorded whole; else only its method and size are recorded."""
 MAX_OPEN: Final = 10_000
-"""Requests that are remembered until their answer; an answer to a forgotten one has no method."""
+"""Requests remembered until their answer; an answer to a forgotten request has no method."""
 MAX_TYPED: Final = 500
 """Spellings of typed values that are remembered, to remove them from later messages."""
 MIN_TYPED: Final = 6
@@ -285,7 +285,7 @@ class WireTap:
         self._taps = taps
         self._peer = peer
         self._connection = connection
-        self._open: LastOnes[_Key, str] = LastOnes(MAX_OPEN)
+        self._open_requests: LastOnes[_Key, str] = LastOnes(MAX_OPEN)
         """Direction and id of an open request → its method."""
         self._pieces = Pieces(taps.typed)
 
@@ -339,13 +339,14 @@ class WireTap:
         if isinstance(method, str):
             if request_id is None:
                 return _Header("notification", None, method)
-            self._open[direction, request_id] = method
+            self._open_requests[direction, request_id] = method
             return _Header("request", request_id, method)
         if request_id is None or not ("result" in message or "error" in message):
             return _Header("error" if "error" in message else "unread", request_id)
         request_direction: WireDirection = "sent" if direction == "received" else "received"
         kind: WireKind = "error" if "error" in message else "response"
-        return _Header(kind, request_id, self._open.pop((request_direction, request_id), None))
+        request_method = self._open_requests.pop((request_direction, request_id), None)
+        return _Header(kind, request_id, request_method)
 
     def _redact_message(
         self, message: dict[str, JsonValue], header: _Header

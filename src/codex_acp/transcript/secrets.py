@@ -28,7 +28,7 @@ _NAME_WORDS: Final = (
     "key token secret passw pwd passphrase credential signature storepass code pass= pat= auth="
     " otp= sig="
 )
-"""Words; every text with a match of `_NAME` contains one of them."""
+"""Words. Every text with a match of `_NAME` contains one of these words."""
 _VALUE: Final = r"(?:\"(?:[^\"\\]|\\.)*+\"?|'[^']*+'?|(?!-|<[\w-]{1,40}>)[^\s\"',;]+)"
 _COMMA: Final = r"[\"'],\s{0,8}(?=[\"'])"
 """Separator between the words of a command that is written as a list."""
@@ -183,7 +183,7 @@ _compiled: Final = cache(re.compile)
 
 
 @cache
-def _tool(names: str) -> re.Pattern[str]:
+def _tool_pattern(names: str) -> re.Pattern[str]:
     return re.compile(rf"(?<![\w.-])(?:{names})(?:\.exe)?{_REST}")
 
 
@@ -195,7 +195,7 @@ def matches(text: str) -> Iterator[re.Match[str]]:
             yield from _compiled(pattern).finditer(text)
     for words, names, option in _TOOLS:
         if any(word in lower for word in words.split()):
-            for command in _tool(names).finditer(text):
+            for command in _tool_pattern(names).finditer(text):
                 yield from _compiled(option).finditer(text, command.start(), command.end())
 
 
@@ -226,7 +226,7 @@ class _KnownSecrets(LastOnes[str, None]):
     @property
     def longest_first(self) -> tuple[str, ...]:
         """Return the spellings, the longest first: a short one may be part of a long one."""
-        in_order = self._sorted  # read once: `add` empties it, perhaps in another thread
+        in_order = self._sorted  # read once: `add` replaces the tuple, perhaps in another thread
         if len(in_order) != len(self):
             in_order = self._sorted = tuple(sorted(self, key=len, reverse=True))
         return in_order
@@ -335,7 +335,7 @@ def secret_spans(text: str, typed: Iterable[str]) -> Iterator[tuple[int, int]]:
 
 
 def without_remembered(value: JsonValue) -> JsonValue:
-    """Return ``value`` without remembered secrets; texts that only look like one are kept."""
+    """Return ``value`` without remembered secrets; a text that only looks like a secret stays."""
     if isinstance(value, str):
         for secret in _remembered.longest_first:
             value = value.replace(secret, REDACTED)

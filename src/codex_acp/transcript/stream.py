@@ -59,7 +59,7 @@ class EntryStream:
         return self
 
     async def __anext__(self) -> Entry | Dropped:
-        """Wait for the next entry; return it, or first the number of entries dropped before it."""
+        """Wait for an entry. Return the number of entries dropped before it, if any, or else it."""
         while not self._waiting:
             if self._ended:
                 raise StopAsyncIteration
@@ -75,7 +75,7 @@ class EntryStream:
         self._waiting.clear()
         self.end()
 
-    # What the transcript calls.
+    # Called by the transcript.
 
     def put(self, entry: Entry) -> None:
         """Add one entry; drop the oldest if too many wait."""

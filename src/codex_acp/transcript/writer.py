@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from codex_acp.transcript.events import Entry
 
 MAX_WAITING: Final = 1024 * 1024
-"""Most characters of lines that wait; one line may wait whatever its length."""
+"""Most characters of lines that wait; a single line of any length may wait."""
 
 
 class _WaitingLine(NamedTuple):
@@ -42,7 +42,7 @@ class LineWriter:
     ``encode`` returns the bytes of a line with its line break, in the thread. ``on_loss`` is called
     with the reason, on any thread, when the first line is lost. ``gap`` gets the number of lost
     lines, and returns a line to write in their place. ``torn``: the file ends inside a line. Does
-    not close ``fd``: call `close` before you close it. The program may end before the thread.
+    not close ``fd``: call `close` before you close ``fd``. The program may end before the thread.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class LineWriter:
         """Number of all lost lines."""
 
     def put(self, line: str) -> None:
-        """Pass a line to the thread; it is lost if too many wait. Never waits."""
+        """Pass a line to the thread, or lose the line if too many lines wait. Never waits."""
         with self._changed:
             if self._closed:
                 return
@@ -111,7 +111,7 @@ class LineWriter:
         return done
 
     def _start(self) -> bool:
-        """Start the thread unless it runs; return False at the program's end, when none can."""
+        """Start the thread unless it runs; return False if no thread can start (at the exit)."""
         if self._thread is not None and self._thread.is_alive():
             return True
         self._busy = False
@@ -142,8 +142,8 @@ class LineWriter:
                 self._failed = 0
 
     def _next(self) -> _WaitingLine | None:
-        """Wait for a line and return it: an empty one if lines were lost and none waits. Return
-        None after `close`."""
+        """Wait for a line and return it, or an empty line if lines were lost and no line waits.
+        Return None after `close`."""
         with self._changed:
             self._busy = False
             self._changed.notify_all()
