@@ -1,10 +1,10 @@
-"""Answer ``initialize``: capabilities and logins of this agent; and introduce its client to Codex.
+"""Answer ``initialize`` with capabilities and logins, and introduce the client to Codex.
 
 Messages are plain JSON here: every client waits for this answer first, and the import of the
 generated classes would make the wait 1.5 times as long (benchmarks/README.md). Only params for
 which `fits_schema` is false are first decoded and encoded by these classes, which read leniently
 and name a wrong field. Both versions of ACP write ``auth/status`` of the unstable schema alike.
-Codex is also told which notifications this agent never needs.
+Also lists the notifications that Codex need not send.
 
 Sources: ACP page "Authentication", ``AuthMethod``, ``AuthState`` and ``AuthAccount`` of ACP's
 schema; ``LoginAccountParams`` and ``GetAccountResponse`` of Codex's.
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 CHATGPT: Final = "chat-gpt"
-"""Codex's login in a browser. OpenAI's adapter has made this id and the next two known."""
+"""Codex's login in a browser. Clients know this id and the next two from OpenAI's adapter."""
 DEVICE_CODE: Final = "chat-gpt-device-code"
 """Codex's login on another device, where the person types a code."""
 API_KEY: Final = "api-key"
@@ -110,7 +110,7 @@ def _run_in_terminal(
     args: tuple[str, ...], command: tuple[str, ...], takes_args: bool
 ) -> dict[str, JsonValue]:
     """Return the members of a method that runs in a terminal. ``takes_args``: the client adds
-    ``args`` to this agent's command line. ``command``: that command line, for an older client."""
+    ``args`` to this agent's command line. ``command``: the command line, for an older client."""
     members: dict[str, JsonValue] = {}
     if takes_args:
         members |= {"args": [*args], "type": "terminal"}
@@ -223,8 +223,8 @@ ACP may know different drafts of it.
 def capabilities_of(
     all_capabilities: Mapping[str, JsonValue], ways: LoginWays, own_meta: Mapping[str, JsonValue]
 ) -> dict[str, JsonValue]:
-    """Return the capabilities of either version for one client; without logins and providers if the
-    client may not change those of this process. ``own_meta`` is added under `META_KEY`."""
+    """Return the capabilities of either version for one client; without logins and providers if no
+    client of this process may change them. ``own_meta`` is added under `META_KEY`."""
     capabilities = dict(all_capabilities)
     if not ways.offered:
         del capabilities["auth"], capabilities["providers"]
@@ -262,8 +262,8 @@ def initialize_result(
 
 
 def codex_client_info(params: Mapping[str, JsonValue]) -> dict[str, JsonValue] | None:
-    """Return ``clientInfo`` for Codex; None for a name that does not fit a header: then Codex gets
-    this library's name."""
+    """Return ``clientInfo`` for Codex; None if the name does not fit a header. Codex then gets this
+    library's name."""
     info = object_at(params, "clientInfo")
     name, title = text_at(info, "name"), text_at(info, "title")
     if name is None or not re.fullmatch(_HEADER_SAFE, name):

@@ -86,14 +86,14 @@ class TypedCommand(NamedTuple):
 
 
 def typed_command(text: str) -> TypedCommand | None:
-    """Return the command that ``text`` is, whether it exists or not; None for other text."""
+    """Return the command in ``text``, also one that does not exist; None for other text."""
     match = _COMMAND.fullmatch(text.strip())
     return None if match is None else TypedCommand(match[1], (match[2] or "").strip())
 
 
 def built_in_name(name: str) -> str | None:
     """Return the built-in command that a name looks like (any case or width of letters), or None.
-    With this check no skill of a repository can pass for a built-in command."""
+    So no skill of a repository can pass for a built-in command."""
     folded = unicodedata.normalize("NFKC", name).casefold()
     return folded if folded in _RESERVED else None
 
@@ -119,6 +119,7 @@ def simple_prompt(params: JsonValue) -> tuple[str, list[TextBlock]] | None:
         if not isinstance(text, str):
             return None
         blocks.append(TextBlock(text))
+    # Commands and skills are read from the first block only.
     return None if may_name_command(blocks[0].text) else (session_id, blocks)
 
 
@@ -169,7 +170,7 @@ def user_prompt(name: str, text: str) -> UserPrompt:
 def filled_prompt(body: str, arguments: str) -> str:
     """Fill the placeholders of a prompt: ``$1`` to ``$9``, ``$ARGUMENTS``, ``$NAME``, ``$$``.
     ``$NAME`` stays if no argument is ``NAME=value``: it may be a variable of a shell."""
-    import shlex  # here: the first turn must not wait for it
+    import shlex  # here: the first turn must not wait for this import
 
     try:
         words = shlex.split(arguments)
@@ -277,8 +278,8 @@ def account_fact(account: models.GetAccountResponse) -> Fact:
 
     who = account.account
     if who is None:
-        none = "nobody is logged in" if account.requires_openai_auth else "none needed"
-        return Fact("Account", none)
+        value = "nobody is logged in" if account.requires_openai_auth else "none needed"
+        return Fact("Account", value)
     if isinstance(who, models.ChatgptAccount):
         return Fact("Account", f"ChatGPT {who.plan_type}" + (f", {who.email}" if who.email else ""))
     if isinstance(who, models.ApiKeyAccount):
@@ -331,7 +332,7 @@ def mcp_report(servers: Sequence[models.McpServerStatus], starting: Collection[s
 
 def background_report(terminals: Sequence[models.ThreadBackgroundTerminal]) -> str:
     """Return a line for each command that runs in the background."""
-    return "\n".join(map(_terminal, terminals)) or "Nothing runs in the background."
+    return "\n".join(map(_terminal_line, terminals)) or "Nothing runs in the background."
 
 
 def stopped_report(ended: int, running: Sequence[models.ThreadBackgroundTerminal]) -> str:
@@ -339,11 +340,11 @@ def stopped_report(ended: int, running: Sequence[models.ThreadBackgroundTerminal
     if not ended and not running:
         return "Nothing runs in the background."
     lines = [f"{ended} background command{'s' * (ended != 1)} ended."]
-    lines += [f"{_terminal(terminal)}: it could not be ended" for terminal in running]
+    lines += [f"{_terminal_line(terminal)}: it could not be ended" for terminal in running]
     return "\n".join(lines)
 
 
-def _terminal(terminal: models.ThreadBackgroundTerminal) -> str:
+def _terminal_line(terminal: models.ThreadBackgroundTerminal) -> str:
     where = inline(str(terminal.cwd))
     return f"- **process {inline(terminal.process_id)}**: {inline(terminal.command)} in {where}"
 

@@ -118,9 +118,8 @@ def user_message(
     if item.id in state.sent_text:
         return ()
     state.sent_text[item.id] = []  # shown once, although Codex reports its start and its end
-    return (
-        events.UserMessage(item.id, [content_block(part) for part in item.content], item.client_id),
-    )
+    content = [content_block(part) for part in item.content]
+    return (events.UserMessage(item.id, content, item.client_id),)
 
 
 # The model's reasoning: the summary, or the raw text if there is no summary.
@@ -240,9 +239,8 @@ def hook_prompt(state: SessionState, item: models.HookPromptThreadItem) -> Sessi
     text = "\n".join(fragment.text for fragment in item.fragments if fragment.text)
     if not text:
         return ()
-    return notice_once(
-        state, "A hook gave the model more to do", "info", text, key=("hook", item.id)
-    )
+    key = ("hook", item.id)
+    return notice_once(state, "A hook gave the model more to do", "info", text, key=key)
 
 
 def _output_for_person(run: models.HookRunSummary) -> str | None:
@@ -389,9 +387,8 @@ def plan_question(
             "revise_plan", "No, and tell Codex what to do differently", "reject_once"
         ),
     )
-    return events.announcement(shown, content), events.PermissionQuestion(
-        session_id, shown, options
-    )
+    question = events.PermissionQuestion(session_id, shown, options)
+    return events.announcement(shown, content), question
 
 
 def _step_status(step: models.TurnPlanStep) -> StepStatus:

@@ -1,16 +1,16 @@
 """Make a session's config options and modes for ACP, and map a choice to a patch for Codex, the
 params of ``thread/settings/update``.
 
-A mode is a combination of approval policy, reviewer and sandbox: what Codex may do without asking,
-and who decides on the rest. `CONFIGURED` is the user's own configuration; settings that are no mode
-are shown as `CUSTOM`. A patch sets a mode by one of Codex's permission profiles and not by a
-``sandboxPolicy``: a profile keeps the session's additional directories writable. In a loaded
-session, the profile tells a chosen mode from a configuration with the same effect.
+A mode is a combination of approval policy, reviewer and sandbox: the actions that Codex may do
+without asking, and who decides on all others. `CONFIGURED` is the user's own configuration;
+settings that are no mode are shown as `CUSTOM`. A patch sets a mode by one of Codex's permission
+profiles and not by a ``sandboxPolicy``: a profile keeps the session's additional directories
+writable. In a loaded session, the profile tells a chosen mode from a configuration with the same
+effect.
 
-The current value of an option is always the effective one; if it is no entry of the option, an
-entry is added. A patch has only what the choice needs. An unknown value is refused with the names
-of the known ones. Messages are plain JSON here, because ``session/new`` is answered before the
-generated classes are imported.
+The current value of an option is always the effective value; if the option has no entry for the
+value, an entry is added. A patch has only the settings that the choice needs. Messages are plain
+JSON here, because ``session/new`` is answered before the generated classes are imported.
 
 Sources: https://agentclientprotocol.com/protocol/v1/session-config-options;
 ``SessionConfigOption`` and ``SessionModeState`` of the ACP schema.
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 CONFIGURED: Final = "configured"
 """Id of the mode that is the user's configuration."""
 CUSTOM: Final = "custom"
-"""Id of the mode for settings that are no other mode; shown only while it is current."""
+"""Id of the mode for settings that are no other mode; shown only while these are current."""
 PROFILE_PREFIX: Final = "profile:"
 """Prefix of the id of a mode that is one of the user's own permission profiles."""
 
@@ -139,14 +139,14 @@ def profile_modes(catalogue: Catalogue) -> list[Mode]:
 
 
 def mode_patch(mode_id: str, catalogue: Catalogue) -> JsonObject:
-    """Return the patch for a mode; with its sandbox if Codex has named no profiles."""
+    """Return the patch for a mode, with a sandbox if Codex has named no profiles."""
     modes = (*known_modes(catalogue), *profile_modes(catalogue))
     (access,) = (mode.access for mode in modes if mode.id == mode_id)
     return access_patch(access if catalogue.profiles else access._replace(profile=None))
 
 
 def current_mode(access: Access, configured: Access | None, catalogue: Catalogue) -> str:
-    """Return the mode with this access; `CONFIGURED` before others, `CUSTOM` if no mode has it."""
+    """Return the mode with this access, first `CONFIGURED`; `CUSTOM` if no mode has the access."""
     if configured is not None and _same_access(access, configured):
         return CONFIGURED
     for mode in (*known_modes(catalogue), *profile_modes(catalogue)):
@@ -157,8 +157,8 @@ def current_mode(access: Access, configured: Access | None, catalogue: Catalogue
 
 
 def _same_access(one: Access, other: Access) -> bool:
-    """Compare two accesses. With one profile the sandboxes may still differ: they list directories
-    of the session."""
+    """Compare two accesses. With equal profiles, the sandboxes may differ, because a sandbox lists
+    directories of the session."""
     if (one.policy, one.reviewer, one.profile) != (other.policy, other.reviewer, other.profile):
         return False
     return one.profile is not None or one.sandbox == other.sandbox
@@ -377,7 +377,7 @@ def _trust(directory: str, view: ConfigView) -> Option:
     )
     choices = [Choice(UNDECIDED, "Not trusted"), Choice(TRUSTED, "Trusted")]
     if view.now_trusted and not view.booleans:  # only Codex's configuration takes trust back
-        del choices[0]  # a switch needs both
+        del choices[0]  # a switch needs both choices
     current = TRUSTED if view.now_trusted else UNDECIDED
     name = "Trust this directory"
     return Option(TRUST, name, about, "_trust", current, tuple(choices), switch=view.booleans)
@@ -398,8 +398,7 @@ def _capitalized(value: str) -> str:
 
 
 def option_json(option: Option, id_key: str = "id", group_key: str = "group") -> JsonObject:
-    """Return ``SessionConfigOption``; the default keys for ids of option and group are those of
-    v1."""
+    """Return ``SessionConfigOption``; the default names of the keys for ids are the names of v1."""
     written: JsonObject = {
         id_key: option.id,
         "name": option.name,

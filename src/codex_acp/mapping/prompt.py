@@ -67,7 +67,7 @@ def user_input(
     if not blocks:
         raise RpcError(INVALID_PARAMS, "prompt: it has no content")
     return [
-        _input(block, f"prompt.{number}", files, no_audio) for number, block in enumerate(blocks)
+        _input_of(block, f"prompt.{number}", files, no_audio) for number, block in enumerate(blocks)
     ]
 
 
@@ -104,7 +104,7 @@ def local_path(uri: str) -> str | None:
     return path if path.startswith("/") and "\0" not in path else None
 
 
-def _input(
+def _input_of(
     block: Block, where: str, files: Mapping[str, bytes], no_audio: str | None
 ) -> models.UserInput:
     match block:
@@ -127,13 +127,13 @@ def _input(
                 raise _invalid(where, "the recording is empty")
             return models.AudioUserInput(url=_data_url(declared, content))
         case TextResource() | BlobResource():
-            return _resource(block, where)
+            return _resource_input(block, where)
         case _:
             assert_never(block)
 
 
-def _resource(resource: TextResource | BlobResource, where: str) -> models.UserInput:
-    """Return a link to the file with its text below, an image, or only the link for other bytes."""
+def _resource_input(resource: TextResource | BlobResource, where: str) -> models.UserInput:
+    """Return an image, or a link with the resource's text below, or for other bytes only a link."""
     uri = resource.uri
     path = local_path(uri) or re.split("[?#]", uri)[0]
     link = _markdown_link(path.rstrip("/").rpartition("/")[2] or uri, uri)
@@ -153,7 +153,7 @@ def _resource(resource: TextResource | BlobResource, where: str) -> models.UserI
 
 
 def _markdown_link(name: str, uri: str) -> str:
-    """Return a Markdown link; to a local file by its path, because the model's tools take paths."""
+    """Return a Markdown link; a local file's target is its path: the model's tools take paths."""
     path = local_path(uri)
     _, hash_sign, fragment = uri.partition("#")
     target = uri if path is None else path + hash_sign + fragment
@@ -249,9 +249,9 @@ def content_block(part: models.UserInput) -> Block:
         case models.TextUserInput():
             return TextBlock(shown_replies(part.text))
         case models.UrlImageUserInput():
-            return _media(part.url, ImageBlock, "image")
+            return _media_block(part.url, ImageBlock, "image")
         case models.AudioUserInput():
-            return _media(part.url, AudioBlock, "audio")
+            return _media_block(part.url, AudioBlock, "audio")
         case models.FileIdImageUserInput():
             return TextBlock(f"[image {part.file_id}]")
         case models.FileIdAudioUserInput():
@@ -279,7 +279,7 @@ def file_uri(path: str) -> str:
     return f"file://{quoted}" if quoted.startswith("/") else f"file:///{quoted}"
 
 
-def _media(url: str, block: type[ImageBlock | AudioBlock], name: str) -> Block:
+def _media_block(url: str, block: type[ImageBlock | AudioBlock], name: str) -> Block:
     """Return the data of a ``data:`` URL as a ``block``; for another URL a link."""
     data_url = _DATA_URL.match(url)
     if data_url is None:
@@ -332,7 +332,7 @@ def output_block(output: str) -> TextBlock:
 def untrusted_link(name: str, uri: str, description: str | None = None) -> Block:
     """Return a link with an untrusted name and target: the name shows the host of the target. A
     target that is neither http, https nor file becomes text, which a client cannot open."""
-    shown, uri = inline(name, _NAME_LIMIT), _UNSAFE_IN_URI.sub(_escaped, uri)
+    shown, uri = inline(name, _NAME_LIMIT), _UNSAFE_IN_URI.sub(_percent_escaped, uri)
     scheme, _, rest = uri.partition(":")
     host = ""
     if scheme.lower() in ("http", "https"):
@@ -345,7 +345,7 @@ def untrusted_link(name: str, uri: str, description: str | None = None) -> Block
     return LinkBlock(shown, uri, inline(description) if description else None)
 
 
-def _escaped(match: re.Match[str]) -> str:
+def _percent_escaped(match: re.Match[str]) -> str:
     return "".join(f"%{byte:02X}" for byte in match[0].encode("utf-8", "replace"))
 
 
@@ -372,7 +372,7 @@ def _safe_block(block: Block) -> Block:
         case LinkBlock():
             return untrusted_link(block.title or block.name, block.uri, block.description)
         case BlobResource():
-            uri = _UNSAFE_IN_URI.sub(_escaped, block.uri)
+            uri = _UNSAFE_IN_URI.sub(_percent_escaped, block.uri)
             return bounded_block(BlobResource(uri, block.blob, block.mime_type))
         case TextResource():
             text = shortened(block.text, CONTENT_LIMIT).replace("\r\n", "\n")
@@ -406,8 +406,8 @@ def size_of(content: Sequence[CallContent]) -> int:
         elif isinstance(part, FileDiff) and part.text is not None:
             texts.append(part.text.text)
         elif isinstance(part, FileDiff):
-            known = part.before is not None or part.after is not None
-            patch = "" if known else part.patch or ""
+            has_texts = part.before is not None or part.after is not None
+            patch = "" if has_texts else part.patch or ""
             texts += [part.path, part.before or "", part.after or "", patch]
     return sum(len(text.encode("utf-8", "replace")) for text in texts)
 
@@ -458,8 +458,8 @@ def replies_text(
     questions: Sequence[models.ToolRequestUserInputQuestion],
     answers: Mapping[str, models.ToolRequestUserInputAnswer],
 ) -> str | None:
-    """Return the message for the model that contains the answers, in Codex's format; None if there
-    are none. An answer's ``questionItemId`` is JSON in a string: ``["TOOL","ITEM ID",0]``."""
+    """Return the message for the model that contains the answers, in Codex's format; None without
+    answers. An answer's ``questionItemId`` is JSON in a string: ``["TOOL","ITEM ID",0]``."""
     replies = []
     for index, question in enumerate(questions):
         answer = answers.get(question.id)

@@ -149,9 +149,8 @@ def more_output(
     # After each `WHOLE_LIMIT` bytes of output, replace all that the client has kept.
     size_before = output.size - size_of_text(text)
     passes_limit = output.size // WHOLE_LIMIT > size_before // WHOLE_LIMIT
-    return (
-        events.TerminalOutput(call_id, text, output.tail(TAIL_LIMIT) if passes_limit else None),
-    )
+    replacement = output.tail(TAIL_LIMIT) if passes_limit else None
+    return (events.TerminalOutput(call_id, text, replacement),)
 
 
 def _find_open_call(state: SessionState, call_id: str) -> OpenCall | None:

@@ -130,8 +130,8 @@ def end_of_shown_turn(state: SessionState, turn: models.Turn) -> events.PromptEn
 
 
 def _without_older_error(state: SessionState, turn: models.Turn) -> models.Turn:
-    """Return ``turn``; as completed, if it failed with the error of an older turn alone. Codex ends
-    a turn with the error of a turn that it could not begin, even if the later turn went well."""
+    """Return ``turn``, as completed if it failed only with the error of an older turn. Codex ends a
+    turn with the error of a turn that it could not begin, even if the later turn went well."""
     is_older = turn.id not in state.turn_errors and turn.error in state.turn_errors.values()
     if turn.status == "failed" and is_older:
         return turn.model_copy(update={"status": "completed", "error": None})
@@ -167,8 +167,8 @@ def failure(error: models.TurnError | None) -> events.PromptEnd:
 
 
 def error(state: SessionState, params: models.ErrorNotification) -> events.SessionEvents:
-    """Map ``error``: keep a final error for the end of the turn, which may come without one. An
-    error after which Codex retries is shown once for each cause: its message counts the attempts,
+    """Map ``error``: keep a final error, because the end of the turn may come without an error. An
+    error after which Codex retries is shown once for each cause. Its message counts the attempts,
     so ``additionalDetails`` tell the cause."""
     turn_error = params.error
     if not params.will_retry:
@@ -211,9 +211,9 @@ a cache, output those of the reasoning."""
 def token_usage_updated(
     state: SessionState, params: models.ThreadTokenUsageUpdatedNotification
 ) -> events.SessionEvents:
-    """Map ``thread/tokenUsage/updated`` if the size of the context is known. The context has the
-    tokens of the last request; 0 means that the model server has not counted them. The total is
-    kept for `turn_usage`."""
+    """Map ``thread/tokenUsage/updated`` if the size of the context is known. The last request has
+    all tokens of the context; 0 means that the model server has not counted them. The total is for
+    `turn_usage`."""
     usage = params.token_usage
     before, state.total_usage = state.total_usage, usage.total
     used, size = usage.last.total_tokens, usage.model_context_window or 0
@@ -235,8 +235,8 @@ def turn_usage(
     before: models.TokenUsageBreakdown | None, after: models.TokenUsageBreakdown | None
 ) -> dict[str, JsonValue] | None:
     """Return the tokens used between two values of ``state.total_usage``, as the ``usage`` of a
-    prompt's answer; None if nothing was reported. Never negative: after a thread was reverted, its
-    total is less."""
+    prompt's answer; None if Codex reported none. Never negative, although a reverted thread has a
+    smaller total."""
     if after is None or after is before:
         return None
     return {
@@ -311,8 +311,8 @@ def _updated_limit(limit: events.RateLimit, news: models.RateLimitSnapshot) -> e
 
 def usage_update(usage: events.UsageChanged) -> dict[str, JsonValue]:
     """Write a ``usage_update``, with the limits in ``_meta`` under this agent's key. The tokens of
-    the whole session are in ``_meta.usage``, where acpx reads them: the schema has no field for
-    them. Unknown values are left out, and so is the cost: Codex reports none."""
+    the whole session have no field in the schema: they are in ``_meta.usage``, where acpx reads
+    them. Unknown values are left out, and so is the cost, which Codex does not report."""
     limits = {"rateLimits": [_limit_json(limit) for limit in usage.limits]}
     meta = without_none({"usage": usage.total, META_KEY: limits if usage.limits else None})
     return without_none(
@@ -378,7 +378,7 @@ def goal_updated(
 
 
 def goal_cleared(state: SessionState, _params: object) -> events.SessionEvents:
-    """Map ``thread/goal/cleared`` to a notice if there was a goal: Codex also sends it without."""
+    """Map ``thread/goal/cleared`` to a notice; Codex also sends it for a thread without a goal."""
     if state.goal is None:
         return ()
     state.goal = None
@@ -386,7 +386,7 @@ def goal_cleared(state: SessionState, _params: object) -> events.SessionEvents:
 
 
 def thread_archived(_state: SessionState, _params: object) -> events.SessionEvents:
-    """Map ``thread/archived``, by another client: this client would have closed the session."""
+    """Map ``thread/archived`` of another client: a request of this client closes the session."""
     return notice_events("This session was archived", "warning")
 
 
@@ -396,7 +396,7 @@ def thread_unarchived(_state: SessionState, _params: object) -> events.SessionEv
 
 
 def thread_deleted(_state: SessionState, _params: object) -> events.SessionEvents:
-    """Map ``thread/deleted``, by another client: this client would have closed the session."""
+    """Map ``thread/deleted`` of another client: a request of this client closes the session."""
     return notice_events("This session was deleted; what is said now is not kept", "warning")
 
 
@@ -415,7 +415,7 @@ MAX_TITLE: Final = 120
 SOURCES: Final[tuple[JsonValue, ...]] = ("cli", "vscode", "exec", "appServer")
 """Sources of threads that a person began, in any program: not those of sub-agents."""
 ARCHIVE: Final = "archived:"
-"""Prefix of the client's cursor in the archive, if the list has all other sessions before it."""
+"""Prefix of the client's cursor in the archive, if the list has the other sessions first."""
 ARCHIVE_FOLDER: Final = "archived_sessions"
 """Folder of Codex's home with the archived threads: no field of a thread says that it is archived.
 """

@@ -26,7 +26,7 @@ def _invalid(problem: str) -> RpcError:
 
 
 def checked_path(path: str, where: str) -> str:
-    """Return an absolute path as it is; raise RpcError -32602, naming ``where``, for another."""
+    """Return an absolute path unchanged; raise RpcError -32602 at ``where`` for another path."""
     if not path.startswith("/"):
         raise _invalid(f"{where}: {path!r} is not an absolute path")
     if "\0" in path:
@@ -43,9 +43,9 @@ def thread_params(
 ) -> dict[str, JsonValue]:
     """Return ``cwd``, ``runtimeWorkspaceRoots`` and ``config`` of a thread.
 
-    The roots are the directories that the sandbox lets commands write to, in a mode that may write.
-    Codex restores the roots of a ``stored`` thread, but ACP wants the request's alone: for a stored
-    thread they are always sent. Raises RpcError -32602 for a path that is not absolute.
+    In a mode that may write, the sandbox lets commands write below the roots. Codex restores the
+    roots of a ``stored`` thread, but ACP wants only the roots of the request: for a stored thread,
+    these are always sent. Raises RpcError -32602 for a path that is not absolute.
     """
     params: dict[str, JsonValue] = {"cwd": checked_path(cwd, "cwd")}
     roots: list[JsonValue] = [cwd]
@@ -64,8 +64,8 @@ def thread_params(
 
 
 def simple_thread_params(params: JsonValue) -> dict[str, JsonValue] | None:
-    """Return the params for a ``session/new`` with a directory alone, else None. Most clients send
-    it first, and it is answered before the models are loaded."""
+    """Return the params for a ``session/new`` with a directory alone, else None. The first request
+    of most clients has no more, and is answered before the models are loaded."""
     if not isinstance(params, dict):
         return None
     cwd = params.get("cwd")
@@ -127,7 +127,7 @@ PROMPT_MODES: Final = {"append": APPENDED, "override": "baseInstructions"}
 
 
 def instructions(prompt: object) -> dict[str, JsonValue]:
-    """Return the params of a thread for a system prompt. Raises RpcError -32602."""
+    """Return the params of a thread for a system prompt; raise RpcError -32602 for a bad prompt."""
     if prompt is None:
         return {}
     mode, content = text_at(prompt, "mode"), list_at(prompt, "content")
@@ -159,8 +159,8 @@ def with_configured_instructions(
 # The MCP servers that a client gives a session.
 
 _NOT_IN_A_NAME: Final = re.compile(r"[^A-Za-z0-9_:@/-]+")
-"""Characters that Codex does not allow in a server's name; in an editor a name may be "My Notes".
-Codex allows a dot in a name, but here the name is a part of a dotted key."""
+"""Characters that Codex does not allow in a server's name, such as the space in "My Notes"; and the
+dot, because here the name is a part of a dotted key."""
 
 
 def server_config(servers: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, object]]:
@@ -272,9 +272,9 @@ def with_gateway(params: Mapping[str, JsonValue], gateway: Gateway) -> dict[str,
 def without_gateway(
     params: Mapping[str, JsonValue], config_read: JsonValue
 ) -> dict[str, JsonValue]:
-    """Return params that let a thread with a stored gateway use the configured provider: they have
-    the provider's table under the gateway's name. ``config_read`` is the answer of ``config/read``;
-    OpenAI stands in for a missing provider."""
+    """Return params that let a thread with a stored gateway use the configured provider: the
+    gateway's name gets the provider's table, or OpenAI's if there is none. ``config_read`` is the
+    answer of ``config/read``."""
     tables = object_at(config_read, "config", "model_providers")
     configured = object_at(tables, configured_provider(config_read))
     provider = without_none(configured)

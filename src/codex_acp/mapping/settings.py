@@ -129,7 +129,7 @@ def _settings(source: JsonObject, *, effort_key: str, sandbox_key: str) -> Setti
 
 
 def reviewer_of(value: str | None) -> str:
-    """Return the current name of a reviewer; without one it is ``user``."""
+    """Return the current name of a reviewer; ``user`` if there is none."""
     return "auto_review" if value == "guardian_subagent" else value or "user"
 
 
@@ -175,9 +175,8 @@ def collaborations_of(result: JsonValue) -> Iterator[Collaboration]:
     for entry in _entries(result):
         mode = text_of(entry, "mode")
         if mode is not None:
-            yield Collaboration(
-                mode, text_of(entry, "name") or mode, text_of(entry, "reasoning_effort")
-            )
+            name = text_of(entry, "name") or mode
+            yield Collaboration(mode, name, text_of(entry, "reasoning_effort"))
 
 
 def profiles_of(result: JsonValue) -> Iterator[Choice]:
@@ -206,7 +205,7 @@ def _objects(value: JsonValue) -> Iterator[JsonObject]:
 
 
 def text_of(source: JsonObject, name: str) -> str | None:
-    """Return a text; None if it is absent or empty."""
+    """Return the text of a field; None if the text is absent or empty."""
     value = source.get(name)
     return value if isinstance(value, str) and value else None
 
@@ -287,23 +286,24 @@ def difference(wanted: Settings, have: Settings) -> JsonObject:
 
 def is_wider(one: Access, other: Access) -> bool:
     """Return whether one access lets through more than the other without a person's answer. An
-    unknown kind of sandbox counts as none. A profile of the user's own cannot be compared: another
-    access counts as wider."""
+    unknown kind of sandbox counts as no sandbox. A profile of the user's own cannot be compared: an
+    access with a different profile counts as wider."""
     profiles = {one.profile or ":", other.profile or ":"}
     if len(profiles) == 2 and not all(each.startswith(":") for each in profiles):
         return True
     width = {"readOnly": 0, "workspaceWrite": 1, "externalSandbox": 2}
-    mine, its = (width.get(text_of(each.sandbox, "type") or "", 3) for each in (one, other))
-    if mine != its:
-        return mine > its
-    # A text for an external sandbox.
-    network, its_network = (
+    kinds = (text_of(each.sandbox, "type") or "" for each in (one, other))
+    one_width, other_width = (width.get(kind, 3) for kind in kinds)
+    if one_width != other_width:
+        return one_width > other_width
+    # An external sandbox has a text in place of a boolean.
+    one_network, other_network = (
         each.sandbox.get("networkAccess") in (True, "enabled") for each in (one, other)
     )
     forbids = ("excludeTmpdirEnvVar", "excludeSlashTmp")
     roots = list_at(other.sandbox, "writableRoots")
     return (
-        (network and not its_network)
+        (one_network and not other_network)
         or any(other.sandbox.get(name) and not one.sandbox.get(name) for name in forbids)
         or any(root not in roots for root in list_at(one.sandbox, "writableRoots"))
         or (one.reviewer != "user" and other.reviewer == "user")
@@ -324,8 +324,8 @@ def access_patch(access: Access) -> JsonObject:
 def collaboration_patch(
     model: str, mode: str, effort: str | None, instructions: str | None
 ) -> JsonObject:
-    """Return the patch for a collaboration mode, which always sets the effort, too.
-    ``instructions``: unlike in `Settings`, None means those built into Codex, and "" means none."""
+    """Return the patch for a collaboration mode, which always sets the effort, too. Unlike in
+    `Settings`, None for ``instructions`` means the ones built into Codex, and "" means none."""
     settings: JsonObject = {
         "model": model,
         "reasoning_effort": effort,

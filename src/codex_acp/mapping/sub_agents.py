@@ -62,8 +62,8 @@ def agents_named_by(thread_id: str, item: JsonValue) -> Iterator[SubAgent]:
 
 
 def as_event_of_sub_agent(event: events.SessionEvent, agent: SubAgent) -> events.SessionEvent:
-    """Return an event of a sub-agent's thread for its own session: a task is a `SessionMessage`
-    there, because no person wrote it."""
+    """Return an event of a sub-agent's thread for the sub-agent's session: there a task is a
+    `SessionMessage`, because no person wrote the task."""
     if isinstance(event, events.UserMessage):
         sender, recipient = agent.parent_id, agent.thread_id
         return events.SessionMessage(event.message_id, event.content, sender, recipient)
@@ -83,7 +83,7 @@ _ENDINGS: Final = {"failed": "failed", "cancelled": "cancelled", "in_progress": 
 
 
 class SubAgentNotes:
-    """The lines of one tool call, about the sub-agent that the call started and those below it."""
+    """The lines of one tool call, about the sub-agent that the call started and its sub-agents."""
 
     def __init__(self, call_id: str) -> None:
         self._call_id = call_id

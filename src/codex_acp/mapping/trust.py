@@ -30,7 +30,7 @@ def left_out_line(found: Sequence[tuple[str, Sequence[str]]], root: str) -> str:
 
 
 def linked_line(links: Sequence[tuple[str, str]]) -> str:
-    """Return the notice that files of instructions, links out of the directory, reach the model."""
+    """Return the notice that links make files outside of the directory the model's instructions."""
     what = "; ".join(f"{visible(path)} is a link to {visible(target)}" for path, target in links)
     return f"Codex gives the model a file from outside of this directory as instructions: {what}"
 

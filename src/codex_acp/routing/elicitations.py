@@ -177,9 +177,8 @@ def user_input_elicitation(
     for question in questions:
         if question.is_secret:
             label = forms.field_label(question.id)
-            return forms.Unrepresentable(
-                f"its question {label} asks for a secret, which an ACP form must not"
-            )
+            problem = f"its question {label} asks for a secret, which an ACP form must not"
+            return forms.Unrepresentable(problem)
     ids = [question.id for question in questions]
     if len(set(ids)) != len(ids):
         return forms.Unrepresentable("two of its questions have the same id")

@@ -38,10 +38,10 @@ if TYPE_CHECKING:
     from codex_acp.mapping.events import PromptStop
 
 COMPACTION: Final = "Compact conversation"
-"""Title of the tool call that shows a compaction to a client without that capability."""
+"""Title of the tool call that shows a compaction to a client without ``compaction``."""
 
 
-_Rare: TypeAlias = (
+_RareEvent: TypeAlias = (
     events.PlanChanged
     | events.CommandsChanged
     | events.OptionsChanged
@@ -83,10 +83,10 @@ def updates_of(event: events.SessionEvent, features: ClientFeatures) -> Sequence
         case events.CompactionChanged():
             return (_compaction(event, features),)
         case events.StateChanged() | events.PromptTaken() | events.MessageRestarted():
-            return ()  # v1 has no such updates: the answer to session/prompt tells its end
+            return ()  # v1 has no such updates: the end is the answer to session/prompt
         case events.SubAgentChanged() | events.SessionMessage() if not features.subagents:
             return ()
-    if isinstance(event, _Rare):
+    if isinstance(event, _RareEvent):
         update: SessionUpdate = MODELS.decode("SessionUpdate", _as_json(event), "an update")
         return (update,)
     assert_never(event)
@@ -103,7 +103,7 @@ def _notice(notice: events.Notice, features: ClientFeatures) -> SessionUpdate:
     """Write a notice, which is plain text; for a client without notices a thought in Markdown."""
     if not features.notices:
         parts = (notice.title, notice.details)
-        return _thought_line("\n".join(_markdown(part) for part in parts if part))
+        return _thought_line("\n".join(_as_markdown(part) for part in parts if part))
     update = models.NoticeSessionUpdate(severity=notice.severity, title=notice.title)
     if notice.details:
         update.description = notice.details
@@ -117,7 +117,7 @@ def _end_of_prompt(end: events.PromptEnd) -> events.Notice:
     return events.Notice("info", f"{title} ended: {end.reason}")
 
 
-def _markdown(text: str) -> str:
+def _as_markdown(text: str) -> str:
     lines = text.split("\n")
     if len(lines) > 1 and any(as_code(line) != line for line in lines):  # Markdown could change it
         return fenced(text)
@@ -137,7 +137,7 @@ def _fields_of(call: events.ToolCallAnnounced | events.ToolCallChanged) -> dict[
         if meta:
             fields["meta"] = meta
     if call.status is not None:
-        fields["status"] = _status(call.status)
+        fields["status"] = _status_in_v1(call.status)
     if call.content is not None:
         fields["content"] = content_of(call.content)
     if call.locations is not None:
@@ -145,12 +145,12 @@ def _fields_of(call: events.ToolCallAnnounced | events.ToolCallChanged) -> dict[
     return fields
 
 
-def _status(status: events.CallStatus) -> ToolCallStatus:
+def _status_in_v1(status: events.CallStatus) -> ToolCallStatus:
     return "failed" if status == "cancelled" else status
 
 
 def _terminal_meta(terminal: events.TerminalState) -> dict[str, Any]:
-    """Return ``_meta`` of Zed's convention; the id of the terminal is that of the tool call."""
+    """Return ``_meta`` of Zed's convention, where a terminal has the id of the tool call."""
     terminal_id = terminal.terminal_id
     meta: dict[str, Any] = {}
     if terminal.cwd is not None:
@@ -168,16 +168,16 @@ def _compaction(compaction: events.CompactionChanged, features: ClientFeatures) 
     if features.compaction:
         return models.CompactionUpdateSessionUpdate(compaction_id=compaction_id, status=status)
     if compaction.announced:
-        return ToolCallUpdateSessionUpdate(tool_call_id=compaction_id, status=_status(status))
+        return ToolCallUpdateSessionUpdate(tool_call_id=compaction_id, status=_status_in_v1(status))
     return ToolCallSessionUpdate(
-        tool_call_id=compaction_id, title=COMPACTION, kind="think", status=_status(status)
+        tool_call_id=compaction_id, title=COMPACTION, kind="think", status=_status_in_v1(status)
     )
 
 
 # The session.
 
 
-def _as_json(event: _Rare) -> dict[str, Any]:
+def _as_json(event: _RareEvent) -> dict[str, Any]:
     if isinstance(event, events.SharedEvent):
         return shared_update(event, block_of)
     match event:
@@ -229,7 +229,7 @@ def content_of(content: Sequence[blocks.CallContent]) -> list[models.ToolCallCon
     written: list[models.ToolCallContent] = []
     for part in content:
         if isinstance(part, blocks.FileDiff):
-            written += _diff(part)
+            written += _diffs(part)
         elif isinstance(part, blocks.TerminalContent):
             written.append(models.TerminalToolCallContent(terminal_id=part.terminal_id))
         else:
@@ -237,7 +237,7 @@ def content_of(content: Sequence[blocks.CallContent]) -> list[models.ToolCallCon
     return written
 
 
-def _diff(diff: blocks.FileDiff) -> Iterator[models.ToolCallContent]:
+def _diffs(diff: blocks.FileDiff) -> Iterator[models.ToolCallContent]:
     """Yield one diff if both texts of the file are known, else a diff for each hunk, or a text."""
     before, after = diff.before, diff.after
     match diff.operation:
@@ -247,10 +247,9 @@ def _diff(diff: blocks.FileDiff) -> Iterator[models.ToolCallContent]:
             yield models.DiffToolCallContent(path=diff.path, old_text=before, new_text="")
         case "modify" | "move":
             if diff.moved_from is not None and diff.text is None:
-                moved = (
-                    f"{shown_path(diff.moved_from, None)} moves to {shown_path(diff.path, None)}"
-                )
-                yield models.ContentToolCallContent(content=block_of(blocks.TextBlock(moved)))
+                source, target = shown_path(diff.moved_from, None), shown_path(diff.path, None)
+                moved = blocks.TextBlock(f"{source} moves to {target}")
+                yield models.ContentToolCallContent(content=block_of(moved))
             if after is not None and (before is not None or diff.patch is None):
                 old = before or ""  # None would mean a new file
                 yield models.DiffToolCallContent(path=diff.path, old_text=old, new_text=after)

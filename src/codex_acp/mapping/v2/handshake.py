@@ -39,7 +39,7 @@ _CAPABILITIES: Final[dict[str, JsonValue]] = {
     "_meta": {META_KEY: {"concurrentPrompts": "steer"}},
     "providers": {},
 }
-"""``capabilities`` of version 2: those of `mapping.agent` that not every agent of version 2 has.
+"""``capabilities`` of version 2: those of `mapping.agent` without the ones that every agent has.
 
 ``fork``, ``title``, ``archive``, ``systemPrompt``, ``providers`` and both ``status`` are of the
 unstable schema.
@@ -59,14 +59,14 @@ def params_in_v1(params: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
     capabilities = object_at(params, "capabilities")
     terminal = isinstance(value_at(capabilities, "auth", "terminal"), dict)
     meta = value_at(capabilities, "auth", "_meta")
-    known: dict[str, JsonValue] = {"auth": {"terminal": terminal, "_meta": meta}}
+    converted: dict[str, JsonValue] = {"auth": {"terminal": terminal, "_meta": meta}}
     for key in ("elicitation", "_meta"):
         if key in capabilities:
-            known[key] = capabilities[key]
+            converted[key] = capabilities[key]
     return {
         "protocolVersion": VERSION,  # stays: only the form of the params is that of version 1
         "clientInfo": params.get("info"),
-        "clientCapabilities": known,
+        "clientCapabilities": converted,
     }
 
 

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from codex_acp.acp._generated.v2.models import RequestPermissionSubject, SessionUpdate
     from codex_acp.mapping.content import Block, CallContent
 
-_Rare: TypeAlias = (
+_RareEvent: TypeAlias = (
     events.PlanChanged
     | events.CommandsChanged
     | events.OptionsChanged
@@ -72,7 +72,7 @@ def updates_of(event: events.SessionEvent) -> Sequence[SessionUpdate]:
             content = [block_of(block) for block in event.content]
             return (models.UserMessageSessionUpdate(message_id=message_id, content=content),)
         case events.ToolCallAnnounced() | events.ToolCallChanged():
-            return _call(event)
+            return _call_updates(event)
         case events.TerminalOutput():
             terminal_id = event.terminal_id
             if event.replacement is not None:
@@ -81,8 +81,8 @@ def updates_of(event: events.SessionEvent) -> Sequence[SessionUpdate]:
             data = _base64(event.data)
             return (models.TerminalOutputChunkSessionUpdate(terminal_id=terminal_id, data=data),)
         case events.ModeChanged() | events.PromptEnded():
-            return ()  # in v2 a mode is only a config option, and the state tells the end
-    if isinstance(event, _Rare):
+            return ()  # in v2 a mode is only a config option, and `StateChanged` has the end
+    if isinstance(event, _RareEvent):
         update: SessionUpdate = MODELS.decode("SessionUpdate", _as_json(event), "an update")
         return (update,)
     assert_never(event)
@@ -103,19 +103,22 @@ def _fields_of(call: events.ToolCallAnnounced | events.ToolCallChanged) -> dict[
     return fields
 
 
-def _call(call: events.ToolCallAnnounced | events.ToolCallChanged) -> Sequence[SessionUpdate]:
-    """Return the updates of the terminal, and after them the update of the tool call that shows it;
-    nothing for an unchanged tool call."""
+def _call_updates(
+    call: events.ToolCallAnnounced | events.ToolCallChanged,
+) -> Sequence[SessionUpdate]:
+    """Return the updates of the terminal, then of the tool call that shows it, if any changed."""
     updates: list[SessionUpdate] = []
     if call.terminal is not None:
-        updates += _terminal(call.terminal, call.stoppable)
+        updates += _terminal_updates(call.terminal, call.stoppable)
     fields = _fields_of(call)
     if len(fields) > 1:
         updates.append(models.ToolCallUpdateSessionUpdate(**fields))
     return updates
 
 
-def _terminal(terminal: events.TerminalState, stoppable: bool | None) -> Sequence[SessionUpdate]:
+def _terminal_updates(
+    terminal: events.TerminalState, stoppable: bool | None
+) -> Sequence[SessionUpdate]:
     terminal_id = terminal.terminal_id
     updates: list[SessionUpdate] = []
     if terminal.command is not None:
@@ -149,7 +152,7 @@ def _base64(text: str) -> str:
 # The session.
 
 
-def _as_json(event: _Rare) -> dict[str, Any]:
+def _as_json(event: _RareEvent) -> dict[str, Any]:
     if isinstance(event, events.SharedEvent):
         return shared_update(event, block_of)
     match event:
@@ -221,7 +224,7 @@ def content_of(content: Sequence[CallContent]) -> list[models.ToolCallContent]:
     written: list[models.ToolCallContent] = []
     for part in content:
         if isinstance(part, FileDiff):
-            diff = models.DiffToolCallContent(changes=[_change(part)])
+            diff = models.DiffToolCallContent(changes=[_diff_change(part)])
             patch = git_patch(part)
             if patch is not None:
                 diff.patch = models.DiffPatch(format="git_patch", text=patch)
@@ -233,7 +236,7 @@ def content_of(content: Sequence[CallContent]) -> list[models.ToolCallContent]:
     return written
 
 
-def _change(diff: FileDiff) -> models.DiffChange:
+def _diff_change(diff: FileDiff) -> models.DiffChange:
     match diff.operation:
         case "add":
             return models.AddDiffChange(path=diff.path)
@@ -258,11 +261,11 @@ def git_patch(diff: FileDiff) -> str | None:
     head = f"diff --git {old_name} {name}\n"
     match diff.operation:
         case "add":
-            return f"{head}new file mode 100644\n{_whole(diff, '/dev/null', name)}"
+            return f"{head}new file mode 100644\n{_whole_hunk(diff, '/dev/null', name)}"
         case "delete":
-            return f"{head}deleted file mode 100644\n{_whole(diff, old_name, '/dev/null')}"
+            return f"{head}deleted file mode 100644\n{_whole_hunk(diff, old_name, '/dev/null')}"
         case "modify" if diff.patch is None and diff.after is not None:
-            return f"{head}{_whole(diff, old_name, name)}"
+            return f"{head}{_whole_hunk(diff, old_name, name)}"
         case "modify" | "move":
             moved = diff.moved_from is not None
             rename = f"rename from {old_name}\nrename to {name}\n" if moved else ""
@@ -274,12 +277,12 @@ def git_patch(diff: FileDiff) -> str | None:
             assert_never(diff.operation)
 
 
-def _whole(diff: FileDiff, old_name: str, name: str) -> str:
+def _whole_hunk(diff: FileDiff, old_name: str, name: str) -> str:
     """Return one hunk that replaces the whole old text by the new text; "" if both are empty."""
-    before, after = _lines("-", diff.before or ""), _lines("+", diff.after or "")
+    before, after = _signed_lines("-", diff.before or ""), _signed_lines("+", diff.after or "")
     if not (before or after):
         return ""
-    head = f"--- {old_name}\n+++ {name}\n@@ -{_span(before)} +{_span(after)} @@\n"
+    head = f"--- {old_name}\n+++ {name}\n@@ -{_hunk_range(before)} +{_hunk_range(after)} @@\n"
     return f"{head}{''.join(before)}{''.join(after)}"
 
 
@@ -297,15 +300,15 @@ def _quoted(name: str) -> str:
     return f'"{"".join(shown)}"'
 
 
-def _lines(sign: str, text: str) -> list[str]:
-    """Return the lines of a text, each behind ``sign``; only ``\\n`` ends a line."""
+def _signed_lines(sign: str, text: str) -> list[str]:
+    """Return the lines of a text, each after ``sign``; only ``\\n`` ends a line."""
     parts = text.split("\n")
     last = parts.pop()
     lines = [f"{sign}{part}\n" for part in parts]
     return [*lines, f"{sign}{last}\n", _NO_NEWLINE] if last else lines
 
 
-def _span(lines: list[str]) -> str:
+def _hunk_range(lines: list[str]) -> str:
     """Return the range of all ``lines`` in the header of a hunk."""
     if not lines:
         return "0,0"
