@@ -69,7 +69,7 @@ LOAD_AFTER_SECONDS: Final = 0.002
 """Seconds for an answer to be written before the steps that follow it."""
 
 END_SECONDS: Final = 1.0
-"""Seconds for Codex to end what runs, before Codex is ended: an interrupt takes milliseconds."""
+"""Seconds for Codex to end the turns, before Codex is ended: an interrupt takes milliseconds."""
 
 
 class CodexAgent:
@@ -296,7 +296,7 @@ class CodexAgent:
             when_loaded()
 
     async def _listen_for_peers(self) -> None:
-        """Let other processes ask for sessions, unless the client is gone."""
+        """Let other processes ask for sessions, unless the client has left."""
         if not self._client_left:
             await self._hand_over.peers.listen(await self.opener.codex())
 
@@ -373,7 +373,7 @@ class CodexAgent:
 
         Raises RpcError if Codex has not taken the message: what `run_prompt` raises, or -32800
         with the text ``if_cancelled`` if the prompt was cancelled. Cancelling the request ends the
-        prompt, unless the sender is gone or shows the session no more."""
+        prompt, unless the sender has left or shows the session no more."""
         sender = self.sessions.client_of(session_id).client
         # An early prompt is in the session's queue already, where a cancel finds it.
         in_queue = early is not None

@@ -277,9 +277,8 @@ class ConfigSession(NotificationSink):
             self._preset_effort = by_mode and self.settings.effort is not None
 
     async def change_sub_agents(self, threads: list[str]) -> dict[str, str]:
-        """Give the loaded sub-agents the session's access; return the reason for each sub-agent
-        that Codex refused to change. Codex refuses this for sub-agents of its newer tools. Never
-        raises."""
+        """Give the loaded sub-agents the session's access; never raises. Return Codex's reason for
+        each sub-agent that it refused to change: it changes none of its newer tools' sub-agents."""
         patch = access_patch(self.settings.access)
         codex, refused = self.codex, dict[str, str]()
         if threads:
@@ -355,7 +354,7 @@ class ConfigSession(NotificationSink):
 
 
 class Config:
-    """The options of all ``sessions`` of one agent. ``spawn`` starts a task that may outlive a
+    """The options of all ``sessions`` of one agent. ``spawn`` starts a task that may outlive its
     request."""
 
     def __init__(self, spawn: Spawn, sessions: Sessions) -> None:
@@ -371,8 +370,7 @@ class Config:
         self, codex: AppServerConnection, cwd: str, config_read: JsonValue = None
     ) -> Directory:
         """Ask Codex for the lists of a session in ``cwd``, before its thread is opened; return the
-        `Directory` that collects the replies. ``config_read`` answers ``config/read`` for ``cwd``.
-        """
+        `Directory` for the replies. ``config_read`` is the answer to ``config/read``."""
         return self._catalogues_of(codex).ask_about(cwd, config_read)
 
     async def open(

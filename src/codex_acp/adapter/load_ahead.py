@@ -89,8 +89,7 @@ class LoadAhead:
         return self._thread is not None and not self.prompt_ready.is_set()
 
     def call_when_loaded(self, callback: Callable[[], None]) -> None:
-        """Call ``callback`` on the loop when all modules are loaded; at once if they are, or if
-        loading has not started."""
+        """Call ``callback`` once loading has ended; at once if it has ended, or has not started."""
         if self._over or self._thread is None:
             callback()
         else:

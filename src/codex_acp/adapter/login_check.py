@@ -41,8 +41,7 @@ class LoginCheck(NotificationSink):
         """The connection on which no login is missing."""
         self.log_in: Callable[[], Awaitable[bool]] | None = None
         """Logs in as the variable ``DEFAULT_AUTH_REQUEST`` says; None if the variable is not set.
-        Returns True for Codex's own login, after which the check is repeated; False for a gateway.
-        """
+        Returns True for Codex's own login, which is then checked again; False for a gateway."""
         self.on_change: Callable[[], None] | None = None
         """Called when somebody has logged in or out, as the followed connection reports."""
         self._lock = Lock()

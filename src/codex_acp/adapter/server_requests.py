@@ -506,7 +506,6 @@ class ServerRequestRunner:
 
 
 def _returned_or_raised(reply: WireModel | RpcError) -> WireModel:
-    """Return the reply, or raise the error that refuses the request."""
     if isinstance(reply, RpcError):
         raise reply
     return reply

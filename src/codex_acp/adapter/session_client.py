@@ -40,7 +40,7 @@ class SessionOutflow(Protocol):
 
     @property
     def client_gone(self) -> bool:
-        """Whether the client is gone for good."""
+        """Whether the client has left for good."""
 
     def when_full(self, callback: Callable[[bool], None]) -> None:
         """Call ``callback(True)`` when the queue is full, ``callback(False)`` when it has room."""
@@ -52,7 +52,7 @@ class SessionOutflow(Protocol):
         """Write all waiting events, because an answer follows them."""
 
     async def wait_drained(self) -> None:
-        """Wait until a slow client has read most of what was sent. Raises TransportError."""
+        """Wait until a slow client has read most sent updates. Raises TransportError."""
 
 
 class Questioner(Protocol):
@@ -60,8 +60,7 @@ class Questioner(Protocol):
 
     @property
     def next_request_id(self) -> int | None:
-        """The id of the next request to the client, by which `withdraw` finds the question; None
-        while no client is connected."""
+        """The id of the next request to the client, for `withdraw`; None without a client."""
 
     async def request_permission(
         self, question: PermissionQuestion, on_request_id: OnRequestId
@@ -118,5 +117,4 @@ class SessionClient(Protocol):
     async def await_prompt(
         self, prompt: Awaitable[PromptResult], sender: PromptSender | None
     ) -> PromptResult:
-        """Await a prompt of ``sender``. If another client shows the session at the end, tell that
-        client the end."""
+        """Await a prompt of ``sender``; report its end to a client that took the session over."""

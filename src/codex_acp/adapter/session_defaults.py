@@ -40,7 +40,7 @@ class SessionDefaults:
     """Notices that the client gets when a session opens."""
 
     def params(self, wanted: dict[str, JsonValue]) -> dict[str, JsonValue]:
-        """Return the params of a thread: what the client ``wanted`` overrides `config`."""
+        """Return the params of a thread: the params ``wanted`` by the client override `config`."""
         if not self.config:
             return wanted
         return {**wanted, "config": _merged(self.config, object_at(wanted, "config"))}

@@ -105,8 +105,7 @@ class SubAgents:
 
     @property
     def working(self) -> list[str]:
-        """Return the ids of the sub-agents right below the session that work, if they are sessions
-        to the client."""
+        """Return the sub-agents right below the session that work and are shown as sessions."""
         if not self._state.features.subagents:
             return []
         agents = self._state.sub_agents
@@ -273,8 +272,7 @@ class ShownSubAgent(ThreadHost):
     """Shows one sub-agent as a session of its own. No prompt of a client waits for its turns.
 
     ``state`` is the state of the sub-agent alone. ``follow_named`` is called with each
-    notification, ``on_turn_end`` when a turn has ended, ``on_activity`` when the activity was sent.
-    """
+    notification, ``on_turn_end`` after a turn's end, ``on_activity`` when the activity was sent."""
 
     def __init__(
         self,
@@ -405,8 +403,7 @@ class NotesOutlet:
 
 
 class NotedSubAgent(NotificationSink):
-    """Shows one sub-agent as lines in ``outlet``; has the methods and parameters of
-    `ShownSubAgent`."""
+    """Shows one sub-agent as lines in ``outlet``, with the methods of `ShownSubAgent`."""
 
     def __init__(
         self,

@@ -50,8 +50,7 @@ class Headers(Protocol):
 
 
 class Refusal(Exception):
-    """The error response to an HTTP request. ``reason`` is logged, and sent to the client, so no
-    reason contains a secret."""
+    """The error response to an HTTP request. Logs and client get ``reason``: it has no secret."""
 
     def __init__(self, status: HTTPStatus, reason: str) -> None:
         super().__init__(reason)
@@ -178,10 +177,10 @@ EVERYBODY: Final = "everybody"
 """The owner of all sessions of a server without tokens, and of tokens without a name."""
 
 MIN_TOKEN: Final = 16
-"""Characters that a token has at least: a shorter one can be guessed."""
+"""Characters of the shortest token: a shorter token can be guessed."""
 
 MAX_FILE: Final = 1024 * 1024
-"""Bytes of a token file that are read at most."""
+"""Bytes of a token file that are read; later bytes do not count."""
 
 
 class Token(NamedTuple):
@@ -303,11 +302,11 @@ class TokenFile:
                 raise MisuseError(msg)
             version = (status.st_mtime_ns, status.st_size, status.st_ino)
             if version != self._version:
-                self._tokens = _parsed(opened.read(MAX_FILE), self._path)
+                self._tokens = _parse_tokens(opened.read(MAX_FILE), self._path)
                 self._version = version
 
 
-def _parsed(content: bytes, path: str) -> tuple[Token, ...]:
+def _parse_tokens(content: bytes, path: str) -> tuple[Token, ...]:
     tokens = []
     for number, line in enumerate(content.decode("utf-8", "replace").splitlines(), 1):
         words = line.split()
@@ -346,7 +345,7 @@ def _digest(token: str) -> bytes:
 
 
 HANDSHAKE_SECONDS: Final = 10.0
-"""Seconds for the TLS handshake; as many again until a request has shown a token."""
+"""Seconds for the TLS handshake, and again until a request has shown a token."""
 
 
 class PendingConnections:
@@ -377,7 +376,7 @@ class PendingConnections:
             timer.cancel()
 
     def abort_all(self) -> None:
-        """Abort all pending connections, and each that still comes: the server ends."""
+        """Abort all pending connections, and each new connection: the server ends."""
         self._most = 0
         for transport in tuple(self._waiting):
             self.discard(transport)

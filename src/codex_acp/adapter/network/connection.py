@@ -101,7 +101,7 @@ class NetworkConnection:
         """Handle ``initialize``. Offers no login: only the person who runs the server logs in."""
         self.agent.introduce(params, version, self.client)
         self._initialized = True
-        self.client.outflow.when_full(self._outflow_full)
+        self.client.outflow.when_full(self._watch_outflow)
         return LoginWays(offered=False)
 
     async def new_session(self, request: NewSession) -> Json:
@@ -242,20 +242,20 @@ class NetworkConnection:
                 self._must_own(session_id)  # another owner may have opened it meanwhile
                 session = self._registry.sessions.get(session_id)
                 if session is not None:
-                    return await self._show_here(session, request, history=history)
+                    return await self._take_over(session, request, history=history)
                 agent = self.agent
                 reopen = agent.load_session if history else agent.resume_session
                 return await self._open(partial(reopen, request), agent.close_session, session_id)
         raise closed_meanwhile(session_id)  # which has cancelled the block
 
-    async def _show_here(
+    async def _take_over(
         self, session: NetworkSession, request: ResumeSession, *, history: bool
     ) -> Json:
-        """Open an open session again, for this connection; only show it here if it is busy."""
+        """Open an open session again, for this connection; if it is busy, only show it here."""
         try:
             with session.taken_over(self.client):
                 if session.busy:
-                    return await self._show(session, history=history)
+                    return await self._show_busy(session, history=history)
                 unsent_events = session.reopen_for(self.client, history=history)
                 agent = session.agent
                 reopen = agent.load_session if history else agent.resume_session
@@ -268,7 +268,7 @@ class NetworkConnection:
             if session.client is None:
                 self._registry.schedule_end(session)
 
-    async def _show(self, session: NetworkSession, *, history: bool) -> Json:
+    async def _show_busy(self, session: NetworkSession, *, history: bool) -> Json:
         """Show a busy session: its ``history`` first, if wanted, and its questions last."""
         session_id = session.session_id
         opened = session.agent.sessions.open_session(session_id)
@@ -285,7 +285,7 @@ class NetworkConnection:
         session.attach(self.client, history_end)
         self._register(session_id, session)
         loop = asyncio.get_running_loop()
-        loop.call_soon(session.resume_questions)  # behind the answer to this request
+        loop.call_soon(session.resume_questions)  # after the answer to this request
         meta: Json = {"running": session.busy, "questions": session.open_questions}
         return {**session.agent.config.answer(session_id), "_meta": {META_KEY: meta}}
 
@@ -313,8 +313,8 @@ class NetworkConnection:
 
     # A client that lags
 
-    def _outflow_full(self, full: bool) -> None:
-        """Watch a client whose queue of updates is full. Codex, which others use, is not paused."""
+    def _watch_outflow(self, full: bool) -> None:
+        """Watch a client whose queue of updates is full. Others use Codex, so Codex goes on."""
         if self._stall_timer is not None:
             self._stall_timer.cancel()
             self._stall_timer = None
@@ -355,7 +355,7 @@ class Hub:
 
     ``new_app_server`` makes an app-server, which starts when it is needed; if ``shared``, all
     connections use one. ``spawn`` runs tasks that outlive connections. ``versions`` are the
-    versions of ACP that are offered. ``when_loaded`` is that of `CodexAgent`."""
+    versions of ACP that are offered. Each `CodexAgent` gets ``when_loaded``."""
 
     def __init__(
         self,

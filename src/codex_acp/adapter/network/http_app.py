@@ -153,7 +153,7 @@ class Exchange:
             return
 
     async def wait_until_gone(self) -> None:
-        """Wait until the client has disconnected; ignore what the client still sends."""
+        """Wait until the client has disconnected; discard the rest of the body."""
         try:
             while True:
                 await self._next_part()
@@ -161,7 +161,7 @@ class Exchange:
             return
 
     async def _next_part(self) -> bytes:
-        """Receive the next part of the body. Raises ConnectionError if the client is gone."""
+        """Receive the next part of the body. Raises ConnectionError if the client has left."""
         message = await self._receive()
         if message["type"] == "http.disconnect":
             raise ConnectionResetError("the client is gone")
@@ -174,15 +174,15 @@ class Exchange:
     async def answer(
         self, status: int, body: bytes = b"", headers: Iterable[tuple[str, str]] = ()
     ) -> None:
-        """Send a whole response. Ignore meanwhile what the client still sends of its body: else
-        Hypercorn would wait until that is taken, and read nothing more of the TCP connection."""
-        rest = None if self._body_complete else asyncio.create_task(self.wait_until_gone())
+        """Send a whole response. Discard the rest of the request's body meanwhile: else Hypercorn
+        would wait for its reader, and read nothing more of the TCP connection."""
+        discarding = None if self._body_complete else asyncio.create_task(self.wait_until_gone())
         try:
             await self.begin(status, [*headers, ("content-length", str(len(body)))])
             await self.write(body, more=False)
         finally:
-            if rest is not None:
-                rest.cancel()
+            if discarding is not None:
+                discarding.cancel()
 
     async def begin(self, status: int, headers: Iterable[tuple[str, str]]) -> None:
         """Send the head of a response; `write` sends its body."""
@@ -293,7 +293,7 @@ class HttpApp:
             limit = min(limit, INITIALIZE_BYTES)
         with self._body_counter(token.owner, limit) as count_bytes:
             body = await exchange.body(count_bytes)
-            message = _message(body)
+            message = _decode_message(body)
             is_initialize = isinstance(message, Request) and message.method == INITIALIZE
             if connection is not None:
                 if is_initialize:
@@ -373,8 +373,8 @@ class HttpApp:
                 elif named is not None and session != canonical_id(named):
                     _refuse(HTTPStatus.BAD_REQUEST, f"{SESSION_ID} is not the message's sessionId")
             case Response() | ErrorResponse():
-                asking = connection.link.session_of_question(message)
-                if session is not None and asking and session != asking:
+                asking_session = connection.link.session_of_question(message)
+                if session is not None and asking_session and session != asking_session:
                     _refuse(HTTPStatus.BAD_REQUEST, f"{SESSION_ID} is not that of the question")
             case Malformed():
                 session = None
@@ -459,7 +459,7 @@ class HttpApp:
         return canonical_id(values[0])
 
 
-def _message(body: bytes) -> Message | Malformed:
+def _decode_message(body: bytes) -> Message | Malformed:
     """Decode the posted body. Raises Refusal unless it is one JSON object."""
     try:
         value = bounded_loads(body)

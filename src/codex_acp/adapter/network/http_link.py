@@ -56,7 +56,7 @@ _Item: TypeAlias = "bytes | Callable[[], None]"
 """An event, or a function that is called when the events before it are sent."""
 
 _SizeChanged: TypeAlias = "Callable[[int, int], None]"
-"""Gets the change in bytes of all waiting events, and of those that have a reader."""
+"""Called with the change in bytes of all waiting events, and of the events with a reader."""
 
 
 class OutgoingStream:
@@ -70,7 +70,8 @@ class OutgoingStream:
         self._size = 0
         self._sending = 0
         """Bytes that the reader took last, and that count as sent when it asks for more."""
-        self._news = asyncio.Event()
+        self._changed = asyncio.Event()
+        """Set when an event comes, or the stream ends."""
         self._ended = False
         self.has_reader: bool = False
         self.abort_reader: Callable[[], None] = lambda: None
@@ -78,13 +79,13 @@ class OutgoingStream:
 
     def put(self, event: bytes) -> None:
         self._waiting.append(event)
-        self._grow(len(event))
-        self._news.set()
+        self._add_to_size(len(event))
+        self._changed.set()
 
     def prepend(self, events: list[bytes]) -> None:
         self._waiting.extendleft(reversed(events))
-        self._grow(sum(map(len, events)))
-        self._news.set()
+        self._add_to_size(sum(map(len, events)))
+        self._changed.set()
 
     def call_when_sent(self, callback: Callable[[], None]) -> None:
         """Call ``callback`` once the events that wait now are sent, or have no reader."""
@@ -111,7 +112,7 @@ class OutgoingStream:
         return True
 
     def detach(self) -> None:
-        """Detach the reader. The events that it took count as sent, whether they arrived or not."""
+        """Detach the reader. Events that the reader took count as sent, even if they are lost."""
         self._finish_sending()
         self.has_reader = False
         self._size_changed(0, -self._size)
@@ -139,30 +140,30 @@ class OutgoingStream:
                 return events[0] if len(events) == 1 else b"".join(events)
             if self._ended:
                 return None
-            self._news.clear()
+            self._changed.clear()
             with suppress(TimeoutError):
                 async with asyncio.timeout(seconds):
-                    await self._news.wait()
+                    await self._changed.wait()
                 continue
             return KEEP_ALIVE
 
     def end(self) -> None:
         """End the stream after the events that wait."""
         self._ended = True
-        self._news.set()
+        self._changed.set()
 
     def _finish_sending(self) -> None:
         sent, self._sending = self._sending, 0
-        self._grow(-sent)
+        self._add_to_size(-sent)
 
-    def _grow(self, added: int) -> None:
+    def _add_to_size(self, added: int) -> None:
         if added:
             self._size += added
             self._size_changed(added, added if self.has_reader else 0)
 
 
 class _AnswerRoute(NamedTuple):
-    """The stream to which an answer goes: that of a session, or (None) of the connection."""
+    """The stream of a session, or (None) of the connection, to which an answer goes."""
 
     session: str | None
     behind: str | None = None
@@ -280,7 +281,7 @@ class AcceptedHttpLink:
         self._deliver(line)
 
     def expect(self, session: str) -> None:
-        """Note a session whose stream the client may not know of, but that will send messages."""
+        """Note a session that will send messages, but of whose stream the client may not know."""
         stream = self._streams.get(session)
         if (stream is None or not stream.has_reader) and len(self._streamless) < self._max_streams:
             self._streamless.add(session)
@@ -326,8 +327,8 @@ class AcceptedHttpLink:
         self._may_read.set()
         self._watch_readers()
         if self._initialize_answer is not None and not self._initialize_answer.done():
-            gone = ConnectionClosed(f"the connection to {self._name} has ended")
-            self._initialize_answer.set_exception(error or gone)
+            closed = ConnectionClosed(f"the connection to {self._name} has ended")
+            self._initialize_answer.set_exception(error or closed)
         loop = asyncio.get_running_loop()
         for stream in self._streams.values():
             if stream.has_reader and self._close_reason:  # sent as a comment of the event stream
@@ -410,9 +411,8 @@ class AcceptedHttpLink:
             self._receiver.resume_writing()
 
     def _watch_readers(self) -> None:
-        """End the link if no stream has a reader for `idle_seconds`. While reading is paused,
-        because the client leaves too much unread, only a reader of the connection's stream counts.
-        """
+        """End the link if no stream has a reader for `idle_seconds`. While reading is paused, since
+        the client leaves too much unread, only a reader of the connection's stream counts."""
         read = {session for session, stream in self._streams.items() if stream.has_reader}
         has_reader = bool(read) if self._may_read.is_set() else None in read
         if has_reader or self.ended:

@@ -127,7 +127,7 @@ class _Connection(TCPServer):
 
 
 class _EndedStream:
-    """Takes the place of a stream that has ended: ignores the events that still come for it."""
+    """Takes the place of a stream that has ended, and ignores late events of this stream."""
 
     async def handle(self, event: object) -> None:
         del event
@@ -135,15 +135,15 @@ class _EndedStream:
 
 class _Streams(dict[int, Any]):
     """The streams of an HTTP/2 connection. A client may send more of a body whose request was
-    refused; Hypercorn 0.18 looks that stream up, and ends all of the connection with a KeyError."""
+    refused. Hypercorn 0.18 then ends the whole connection with a KeyError for the stream."""
 
     def __missing__(self, stream_id: int) -> _EndedStream:
         return _EndedStream()
 
 
 class _BoundedBuffer(hypercorn_h2.StreamBuffer):
-    """A buffer whose writer waits while more than the high-water mark is left. Hypercorn 0.18 does
-    not pause the writer: it compares the last write with the mark, and not what is left."""
+    """A buffer whose writer waits while more bytes than the high-water mark are unsent. Hypercorn
+    0.18 does not pause the writer: it compares the mark with the last write instead."""
 
     async def push(self, data: bytes) -> None:
         await super().push(data)
@@ -195,8 +195,7 @@ class _H11Connection(H11Protocol):
 
 
 class _H2Connection(hypercorn_h2.H2Protocol):
-    """An HTTP/2 connection that counts frames, goes on after data for a stream that has ended, and
-    resets a stream that was given up."""
+    """An HTTP/2 connection that counts frames, survives late data, and resets dropped streams."""
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)

@@ -101,8 +101,7 @@ class HttpSocket:
         return self._abort_unless(accepted, "too many frames")
 
     def admit_request(self) -> bool:
-        """Count one more request; return whether the request is within the rate. If not, abort the
-        connection."""
+        """Count one more request; return whether it is within the rate, or abort the connection."""
         self.has_requests = True
         if self._transport.is_closing():
             return False
@@ -134,13 +133,12 @@ class HttpSocket:
             self.abort()
 
     def abort(self) -> None:
-        """Close the connection at once, without sending what is buffered."""
+        """Close the connection at once, without sending the buffered bytes."""
         with suppress(AttributeError):  # of Python 3.11.3 and earlier, if TLS was closed twice
             self._transport.abort()
 
     def abort_if_stuck(self) -> None:
-        """Abort the connection if bytes for the client wait: the client reads none of its
-        streams."""
+        """Abort the connection if bytes wait for the client: it reads none of its streams."""
         if self._transport.get_write_buffer_size() > 0:
             self.abort()
 

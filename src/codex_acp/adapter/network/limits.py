@@ -33,7 +33,7 @@ class Limits:
     sockets: int = 512
     """TCP connections of HTTP clients: each carries one request at a time, or many with HTTP/2."""
     message_bytes: int = MESSAGE_BYTES
-    """Bytes of the largest message; a larger one ends its connection."""
+    """Bytes of the largest message; a larger message ends its connection."""
     new_connections: float = 10.0
     """New connections per second of one owner, on average."""
     burst: int = 50
@@ -49,7 +49,7 @@ class Limits:
     unread_text: int = 16 * 1024 * 1024
     """Characters of updates that may wait for a client that does not read."""
     keep_seconds: float = 0.0
-    """Seconds that a session is kept without its connection; 0: it ends with its connection."""
+    """Seconds that a session is kept without a connection; 0: it ends with its connection."""
 
     @staticmethod
     def share(limit: int, owners: int, configured: int | None) -> int:

@@ -56,7 +56,7 @@ class Address:
         except ValueError:
             port = None
         if parts.scheme not in ("ws", "wss", "http", "https") or not parts.hostname or port is None:
-            # Not with the text: without a scheme and a host nobody can tell a secret in it.
+            # The message has no text of a wrong URL, in which a secret could stand anywhere.
             raise MisuseError("this is no address to listen at, like http://127.0.0.1:8765/acp")
         if parts.username or parts.password or parts.query or parts.fragment:
             raise MisuseError(f"{bare_url(url)!r} has more than a host, a port and a path")

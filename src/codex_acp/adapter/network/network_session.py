@@ -59,8 +59,7 @@ class JournalPosition(NamedTuple):
 
 
 class _Entry:
-    """A kept event, with the later pieces of its text. ``sent``: a client has received the
-    event."""
+    """A kept event, with the later pieces of its text. ``sent``: a client has received it."""
 
     __slots__ = ("event", "pieces", "sent", "size", "turn")
 
@@ -144,8 +143,7 @@ class Journal:
         ]
 
     def mark_sent(self, turn: object | None) -> None:
-        """Note that a client has received all events; forget the events of other turns than
-        ``turn``."""
+        """Note that a client has received all events; forget all but the events of ``turn``."""
         for number, entry in list(self._entries.items()):
             entry.sent = True
             if turn is None or entry.turn != turn:
@@ -212,8 +210,7 @@ class NetworkSession:
         self._client_changed = asyncio.Event()
         """Set, and replaced, when a client is attached or the session ends."""
         self._sent_questions: dict[anyio.CancelScope, tuple[Questioner, int | None]] = {}
-        """Scope of an open request to a client → the `Questioner` that sent the request, and the
-        request's id."""
+        """Scope of an open request to a client → its `Questioner`, and the request's id."""
         self._prompts: set[asyncio.Task[PromptResult]] = set()  # asyncio itself keeps no task
         self._journal = Journal()
         self._states: dict[type, events.SessionEvent] = {}
@@ -273,8 +270,7 @@ class NetworkSession:
             self._earlier_clients.clear()
 
     def flush(self) -> None:
-        """Write the queued updates to the client, if there is one; if no turn runs, forget the
-        events in the journal."""
+        """Write the queued updates to the client; if no turn runs, clear the journal."""
         if self._listener is not None:
             self._listener.outflow.flush()
             if self._running_turn is None and self._reader is None:
@@ -371,8 +367,8 @@ class NetworkSession:
     async def prompt(
         self, client: Client, run: Callable[[], Awaitable[PromptResult]]
     ) -> PromptResult:
-        """Run a prompt for ``client``. Cancelling the request ends the prompt, unless the client is
-        gone or shows the session no more."""
+        """Run a prompt for ``client``. Cancelling the request ends the prompt, unless the client
+        has left or shows the session no more."""
         waiting_prompts, session_id = self.agent.opener.waiting_prompts, self.session_id
         # A session/cancel that comes before the task below begins cancels this scope.
         scope = waiting_prompts.open(session_id)
@@ -420,8 +416,7 @@ class NetworkSession:
 
     @property
     def busy(self) -> bool:
-        """Whether a turn, a sub-agent's turn or a question is open, so that the session cannot be
-        opened again."""
+        """Whether a turn, a sub-agent's turn or a question is open, which forbids a reopening."""
         if self.open_questions > 0:
             return True
         session = self._session

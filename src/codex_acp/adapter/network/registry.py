@@ -42,7 +42,7 @@ class Registry:
         self.owners = owners
         self.limits = limits
         self.sessions: dict[str, NetworkSession] = {}
-        """The open sessions by id, also those that no connection shows."""
+        """The open sessions by id, with or without a connection."""
         self._opening: Counter[str] = Counter()
         """Number of sessions that are being opened, by owner; these count as open."""
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()

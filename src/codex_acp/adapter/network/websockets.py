@@ -48,8 +48,7 @@ CLOSE_SECONDS: Final = 1.0
 """Seconds for the closing handshake; then the connection is aborted."""
 
 HEAD_BYTES: Final = 16 * 1024
-"""Bytes of a websocket's handshake at most; a connection with a longer head goes to
-`HttpServer`."""
+"""Bytes of the longest websocket handshake; `HttpServer` gets a connection with a longer head."""
 
 
 SMALL_FRAMES_AT_ONCE: Final = 2_000
@@ -153,14 +152,14 @@ class _NewConnection(ServerConnection):
     # From TCP to a websocket
 
     def connection_made(self, transport: Any) -> None:
-        self._add(transport)
+        self._note_transport(transport)
         if self._shared.tls is None:
             self._choose_server()
         else:
             self._securing = asyncio.create_task(self._secure(self._shared.tls))
 
-    def _add(self, transport: asyncio.Transport) -> None:
-        """Note a transport; the connection is pending, also during its TLS handshake."""
+    def _note_transport(self, transport: asyncio.Transport) -> None:
+        """Note a transport; the connection is pending, also during the TLS handshake."""
         self._transports.append(transport)
         self._shared.pending.add(transport)
 
@@ -175,7 +174,7 @@ class _NewConnection(ServerConnection):
             return
         if transport is not None:
             self._shared.pending.discard(tcp)
-            self._add(transport)
+            self._note_transport(transport)
             self._is_secured = True
             self._choose_server()
 
@@ -188,7 +187,7 @@ class _NewConnection(ServerConnection):
                 self._choose_server()
 
     def _choose_server(self) -> None:
-        """Pass the connection on, unless that needs more bytes."""
+        """Pass the connection to its server, if the received bytes show which server that is."""
         http_server, transport = self._shared.http_server, self._transports[-1]
         is_websocket = http_server is None or _wants_websocket(self._received)
         if http_server is not None and is_websocket is False:
@@ -252,8 +251,8 @@ class _NewConnection(ServerConnection):
             self._leave()
 
     def _count_frame(self, frame: Frame) -> None:
-        """Count a frame before its content is read: a small frame costs the server up to a thousand
-        times the client's cost."""
+        """Count a frame before its content is read: small frames cost the server far more than the
+        client."""
         if len(frame.data) < LARGE_FRAME and not self._small_frames.try_acquire():
             logger.warning("%s was cut off: too many frames", peer_name(self.remote_address))
             self.transport.abort()

@@ -73,7 +73,7 @@ class McpStartups:
 
     async def wait_started(self, thread_id: str, servers: Collection[str]) -> list[str]:
         """Wait, for a bounded time, for each server to start or fail; return the slow servers."""
-        # First wait for servers without a status, too; then only for those that report a start.
+        # First wait for servers without a status, too; then only for servers that report a start.
         more_seconds = START_SECONDS - UNREPORTED_SECONDS
         waits = (UNREPORTED_SECONDS, (None, _STARTING)), (more_seconds, (_STARTING,))
         for seconds, statuses in waits:

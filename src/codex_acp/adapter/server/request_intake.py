@@ -36,8 +36,7 @@ RESOLVED: Final = "serverRequest/resolved"
 
 
 class RequestIntake(NotificationSink):
-    """Passes the requests of ``codex`` to a runner. ``make_runner`` makes the runner at the first
-    request."""
+    """Passes the requests of ``codex`` to the runner that ``make_runner`` makes when needed."""
 
     def __init__(
         self,

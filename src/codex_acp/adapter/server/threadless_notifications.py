@@ -1,4 +1,4 @@
-"""Keep notifications until their sink exists, and deliver those that belong to no open session.
+"""Keep notifications until their sink exists, and deliver notifications without a thread.
 
 A notification without a thread is about the account, the configuration or the process. Every open
 session gets such a notification; while a thread is being opened, only the session of this thread.

@@ -321,7 +321,7 @@ class SessionMachine:
                 assert_never(event)
 
     def _settle_all(self) -> None:
-        """Withdraw all questions to the person, those of sub-agents too."""
+        """Withdraw all questions to the person, also of sub-agents."""
         self.questions = ()
         self._effects.append(ev.SettleQuestions())
 

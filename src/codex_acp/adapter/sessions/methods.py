@@ -145,10 +145,8 @@ class SessionMethods:
         return {"sessions": sessions} | ({} if cursor is None else {"nextCursor": cursor})
 
     async def close(self, session_id: str) -> None:
-        """Cancel what runs in a session, or its opening, wait for the end, and close the session
-        (``session/close``).
-
-        Raises RpcError -32002 for a session that is neither open nor being opened.
+        """Cancel the prompts of a session, or its opening; then close the session
+        (``session/close``). Raises RpcError -32002 for a session that is neither open nor opening.
         """
         self._sessions.refuse_sub_agent(session_id)
         if session_id not in self._sessions and session_id not in self._opener.openings:
@@ -159,8 +157,7 @@ class SessionMethods:
         """Delete a session for good (``session/delete``); an open session is closed first.
 
         No effect for a session that does not exist. Raises RpcError: -32600 for a session that
-        another process has open, -32603.
-        """
+        another process has open, -32603."""
         self._sessions.refuse_sub_agent(session_id)
         if session_id in self._sessions or self._opener.lock(session_id).locked():
             await self.end(session_id, "deleted by the client")
@@ -192,8 +189,7 @@ class SessionMethods:
     async def archive(self, session_id: str) -> None:
         """Archive a session (``session/archive``); an open session is cancelled and closed first.
 
-        Raises RpcError: -32002, -32600 if another process has it open, -32603 with Codex's reason.
-        """
+        Raises RpcError: -32002, -32600 if another process has the session open, -32603."""
         self._sessions.refuse_sub_agent(session_id)
 
         async def archive_thread(codex: AppServerConnection | None) -> None:
@@ -221,9 +217,7 @@ class SessionMethods:
     async def status(self, session_id: str) -> StateChanged | None:
         """Return the activity of an open session, None for a session that is only stored.
 
-        A sub-agent's session is open as long as the session above it. Raises RpcError: -32002,
-        -32603.
-        """
+        A sub-agent's session is open as long as its parent. Raises RpcError: -32002, -32603."""
         thread_id = canonical_id(session_id)
         opened = self._sessions.open_session(thread_id)
         if opened is not None and opened.session is not None:
@@ -258,7 +252,7 @@ class SessionMethods:
         why: str,
         instead: Callable[[AppServerConnection | None], Awaitable[None]] | None = None,
     ) -> None:
-        """Stop what runs in a session, close it, and unload its thread. ``instead`` is called in
+        """Stop all work in a session, close it, and unload its thread. ``instead`` is called in
         place of the unloading, with the connection that has the thread loaded, or None."""
         self._opener.waiting_prompts.cancel(session_id)
         self._opener.openings.cancel(session_id)
@@ -296,7 +290,7 @@ class SessionMethods:
     async def _stop(
         self, session_id: str, why: str
     ) -> tuple[AppServerConnection | None, Sequence[str]]:
-        """Stop what runs in an open session, and close it for the client. Returns the connection
+        """Stop all work in an open session, and close it for the client. Returns the connection
         that has the thread loaded, or None, and the threads of its sub-agents."""
         opened = self._sessions.open_session(session_id)
         session = self._sessions.find(session_id)

@@ -37,8 +37,7 @@ class ModelRoute:
         """Call a method that opens a thread; ``stored`` is the id of the stored thread, if any.
 
         Without a gateway, a thread that had a gateway gets the configured provider. Raises
-        CodexAcpError; RpcError -32603 if this Codex cannot route a stored thread to a gateway.
-        """
+        CodexAcpError; RpcError -32603 if this Codex cannot route a stored thread to a gateway."""
         if self.gateway is not None:
             from codex_acp.mapping.session_setup import GATEWAY_PROVIDER, with_gateway
 

@@ -169,7 +169,7 @@ class SessionOpener:
         await self._sessions.ensure_git_consent(
             codex, setup.cwd, session_id, setup.client, opens=False
         )
-        await self._store(codex, session_id)  # Codex copies what is stored
+        await self._store(codex, session_id)  # Codex copies only stored items
         try:
             return await self._begin(codex, setup, config_read, session_id)
         except RpcError as error:
@@ -400,7 +400,7 @@ class SessionOpener:
             # Codex drops an item of this type: it adds no history and no name, and the model never
             # sees it.
             params: dict[str, JsonValue] = {"threadId": session_id, "items": [{"type": "other"}]}
-            with suppress(ErrorReply, NotAnswered):  # a later resume reports what is wrong
+            with suppress(ErrorReply, NotAnswered):  # a later resume reports the fault
                 await codex.call_raw("thread/inject_items", params)
 
     async def _open_settings(

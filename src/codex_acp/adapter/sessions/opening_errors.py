@@ -63,8 +63,7 @@ def archived_session(session_id: str, error: RpcError) -> RpcError:
 
 
 def never_stored(session_id: str, error: RpcError) -> RpcError:
-    """Return the error for an open session that the next Codex does not have, because Codex stores
-    a thread only with its first turn."""
+    """Return the error for an open session whose thread was not stored when Codex ended."""
     message = (
         f"Codex has ended, and has nothing of the session {session_id!r}: it had no first prompt, "
         "or was deleted; start a new session"

@@ -53,10 +53,8 @@ async def read_files(paths: Iterable[str], limit: int) -> dict[str, bytes]:
 
 
 async def why_no_audio(codex: AppServerConnection, thread_id: str) -> str | None:
-    """Return why audio cannot be sent in this thread; None: it can. Raises CodexAcpError.
-
-    Codex would leave the audio out, and report that only to the model.
-    """
+    """Return why audio cannot be sent in this thread, or None: Codex would leave the audio out, and
+    report that only to the model. Raises CodexAcpError."""
     name = (await codex.thread_read(models.ThreadReadParams(thread_id=thread_id))).thread.model
     listed = await all_pages(codex.model_list, models.ModelListParams(include_hidden=True))
     found = next((m for m in listed if name in (m.model, m.id)), None)

@@ -127,8 +127,7 @@ async def add_background_commands(
     """Return the mapping's state with the commands that run while the session is opened again.
 
     The history has no commands that run, so Codex is asked for a list. Sends the commands to the
-    client if ``with_history``, or if the client shows the agent's terminals.
-    """
+    client if ``with_history``, or if the client shows the agent's terminals."""
     shown = with_history or client.features.agent_terminals
     try:
         terminals = await TurnCalls(codex, session_id).background_terminals()
@@ -307,8 +306,7 @@ async def read_history(
 async def _newest_item(
     codex: AppServerConnection, thread_id: str, cursor: str | None
 ) -> tuple[str, str | None] | None:
-    """Return turn and id of the item at ``cursor``, the newest when the thread was opened; None:
-    unknown."""
+    """Return turn and id of the item at ``cursor``, the last item of the history, if known."""
     if cursor is None:
         return None
     try:
@@ -320,8 +318,7 @@ async def _newest_item(
 
 
 async def running_turn(codex: AppServerConnection, thread_id: str) -> JsonValue:
-    """Return a thread's running turn with its stored items; None if no turn runs. Raises
-    ErrorReply, TransportError."""
+    """Return a thread's running turn with its items, or None. Raises ErrorReply, TransportError."""
     params: JsonValue = {
         "threadId": thread_id, "limit": 1, "sortDirection": "desc", "itemsView": "full",
     }  # fmt: skip

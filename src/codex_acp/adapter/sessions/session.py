@@ -316,7 +316,7 @@ class Session:
 
     @property
     def state_event(self) -> StateChanged:
-        """Return an event with the session's activity and what works in its background."""
+        """Return an event with the session's activity, background commands and sub-agents."""
         return StateChanged(
             self.driver.machine.activity,
             background=list(self._state.background),

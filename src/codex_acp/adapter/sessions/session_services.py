@@ -78,8 +78,7 @@ class SessionServices(NotificationSink):
         self._follow_connection(opened.codex, session_id)
 
     async def load_commands(self, session_id: str) -> Sequence[Command]:
-        """Return the commands of an open session for an answer. If the call is cancelled, send the
-        commands later as an update."""
+        """Return the commands of an open session for an answer; after a cancel, send them later."""
         opened = self._sessions.open_session(session_id)
         if opened is None:
             return ()

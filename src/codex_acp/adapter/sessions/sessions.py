@@ -177,8 +177,7 @@ class Sessions:
         self.on_session_made: Callable[[Session, OpenSession], None] = lambda *_: None
         """Called with each new `Session`, before its first notification; set by `CodexAgent`."""
         self.on_sub_agent: Callable[[str, str, str], None] = lambda *_: None
-        """Called with a session's id, the thread of a new sub-agent and the thread above it; set by
-        `CodexAgent`."""
+        """Called with the ids of session, new sub-agent and its parent; set by `CodexAgent`."""
 
     # The connections to Codex.
 
@@ -221,12 +220,8 @@ class Sessions:
 
     @contextmanager
     def reopening(self, session_id: str) -> Iterator[HeldNotifications]:
-        """Hold a stored thread's notifications and requests while Codex opens it, in a ``with``
-        block.
-
-        Pass the result to `open` or `move` in the block; if neither takes it, the held
-        notifications are dropped.
-        """
+        """Hold a stored thread's notifications and requests in a ``with`` block, while Codex opens
+        the thread. Without a call of `open` or `move` with the result, drop the notifications."""
         connection = self._newest()
         held = HeldNotifications(connection.codex, session_id)
         with connection.threadless.opening(), connection.intake.opening(session_id):
@@ -250,8 +245,7 @@ class Sessions:
         """Note that a session is open on the newest connection to Codex.
 
         ``held`` comes from `reopening`, ``state`` is the mapping's state after a replay, ``client``
-        is the session's own client, if it has one.
-        """
+        is the session's own client, if it has one."""
         connection = self._newest()
         self.close(session_id)
         if held is not None:  # a stored thread, which a model may have named as a sub-agent's
@@ -438,9 +432,8 @@ class Sessions:
         return session is not None and session.rights_changed()
 
     def running_turns(self, session_id: str) -> set[tuple[str, object]]:
-        """Return thread and turn of each turn that runs in a session and in its sub-agents. The set
-        also has the run of the session's own turn, because Codex may not have named the turn yet.
-        """
+        """Return thread and turn of each turn that runs in a session and in its sub-agents. The
+        session's own turn is also there by its `Run`, because Codex may not have named the turn."""
         opened = self._open[session_id]
         turns: set[tuple[str, object]] = set()
         if opened.session is not None:
