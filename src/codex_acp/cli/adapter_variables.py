@@ -238,7 +238,7 @@ def _override(
     for option, text in zip(arguments[::2], arguments[1::2], strict=True):
         key, _, value = text.partition("=")
         key = key.strip()
-        # The argument may replace a table that has some of the settings, or set a value in a table.
+        # The argument may replace a table with some of the settings, or set a value in a table.
         settings = {name: old for name, old in settings.items() if not name.startswith(f"{key}.")}
         table = next((name for name in settings if key.startswith(f"{name}.")), None)
         server_goes_with_thread = any(

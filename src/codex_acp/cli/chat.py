@@ -285,7 +285,7 @@ class ChatCommands:
         self._session = session
 
     async def run_if_ours(self, text: str) -> bool:
-        """Run a line if it is a command of chat; return whether it is. Raises Leave."""
+        """Run a line that is a command of chat; return whether it is. Raises Leave, MisuseError."""
         words = text.split()
         if not words[0].startswith("/"):
             return False

@@ -167,7 +167,7 @@ def _describe_values(parser: argparse.ArgumentParser) -> None:
         if action.metavar == "LEVEL":
             action.choices = LEVELS
         elif action.metavar in kinds:
-            action.complete = kinds[action.metavar]  # type: ignore[attr-defined] # shtab reads it
+            action.complete = kinds[action.metavar]  # type: ignore[attr-defined] # for shtab
     for subparser in arguments.subcommands(parser).values():
         _describe_values(subparser)
 

@@ -56,7 +56,7 @@ LOGIN_SECONDS: Final = 20.0
 MARKS: Final = {"ok": "ok", "warning": "warning", "problem": "PROBLEM"}
 STYLES: Final = {"ok": "32", "warning": "33", "problem": "1;31"}
 """ANSI styles of the marks."""
-_WIDTH: Final = max(map(len, MARKS.values()))
+_MARK_WIDTH: Final = max(map(len, MARKS.values()))
 
 
 def doctor(options: Namespace) -> int:
@@ -97,7 +97,7 @@ class _Checks:
         self.home = Home(None, None, readable=False, broken=True)
 
     def run(self, check: str, find: Callable[[], Iterable[Finding]]) -> Iterator[Finding]:
-        """Yield the findings of ``find``, or one finding if it raises or no time is left."""
+        """Yield the findings of ``find``, or a finding that ``find`` failed or no time is left."""
         if not self.deadline.at_most(1):
             text = f"it was not looked at: all checks together have {self.deadline.seconds:g} s"
             yield warning(check, text, "mend what is above first")
@@ -241,14 +241,14 @@ def _command(program: str) -> list[str]:
 
 def _print_finding(finding: Finding) -> None:
     style = STYLES[finding.level] if wants_colours(sys.stdout) else None
-    mark = f"{MARKS[finding.level]:{_WIDTH}}"
+    mark = f"{MARKS[finding.level]:{_MARK_WIDTH}}"
     text = f"{mark}  {finding.check}: {safe_line(finding.text)}"
-    lines = rows_of(text, sys.stdout, indent=_WIDTH + 2)
+    lines = rows_of(text, sys.stdout, indent=_MARK_WIDTH + 2)
     if style is not None:
         lines[0] = f"\x1b[{style}m{mark}\x1b[0m{lines[0][len(mark) :]}"
     if finding.level != "ok" and finding.advice is not None:
-        advice = f"{'':{_WIDTH}}  -> {safe_line(finding.advice)}"
-        lines += rows_of(advice, sys.stdout, indent=_WIDTH + 5)
+        advice = f"{'':{_MARK_WIDTH}}  -> {safe_line(finding.advice)}"
+        lines += rows_of(advice, sys.stdout, indent=_MARK_WIDTH + 5)
     print("\n".join(lines), flush=True)
 
 

@@ -358,7 +358,7 @@ def check_syntax(content: bytes | None) -> Iterator[Finding]:
 
 
 def toml_of(content: bytes | None) -> dict[str, object]:
-    """Read a configuration; return an empty dict if it is no TOML."""
+    """Read a configuration; return an empty dict if the content is no TOML."""
     try:
         return tomllib.loads((content or b"").decode())
     except (ValueError, RecursionError):
@@ -489,7 +489,7 @@ class Answers(NotificationSink):
             self.servers[str(params.get("name"))] = params
         self.changed.set()
 
-    def on_closed(self, error: TransportError | None) -> None:  # noqa: ARG002 - the calls raise it
+    def on_closed(self, error: TransportError | None) -> None:  # noqa: ARG002 - calls raise it
         self.changed.set()
 
 

@@ -47,11 +47,9 @@ def open_log(path: str) -> int:
 def start_logging(
     level: str, to: int | Callable[[str], None] | None, path: str | None = None
 ) -> None:
-    """Log this library from ``level`` on, and other modules from WARNING on.
-
-    ``to`` is the descriptor of the file ``path``, a function that shows a line, or None for stderr.
-    Lines that cannot be written are dropped and counted. Secrets are masked.
-    """
+    """Log this library from ``level`` on, and other modules from WARNING on. ``to`` is the
+    descriptor of the file ``path``, a function that shows a line, or None for stderr. Lines that
+    cannot be written are dropped and counted. Secrets are masked."""
     import logging
 
     from codex_acp.cli.log_handler import LogHandler

@@ -111,7 +111,7 @@ class Questions:
         """The agent of each question that waits for the open one."""
 
     def of_agent(self, agent: str) -> Questions:
-        """Return the questions of another agent, which are asked in turn with these."""
+        """Return the questions of another agent, which wait in one queue with these questions."""
         others = copy(self)
         others.agent = agent
         return others
@@ -254,7 +254,7 @@ class Questions:
                 self._screen.write_now("\n\n")
 
     async def _read_choice(self, keys: dict[str, int], prompt: str) -> int | None:
-        """Read until one of ``keys`` is typed; return its number. None: Enter or Ctrl-D."""
+        """Read until one of ``keys`` is typed; return its number, None for Enter or Ctrl-D."""
         while True:
             answer = await self._ask(prompt)
             if answer is None or not answer.strip():
@@ -417,7 +417,7 @@ def hint(field: types.ElicitationPropertySchema) -> str:
 
 
 def value_of(field: types.ElicitationPropertySchema, text: str) -> types.ElicitationContentValue:
-    """Convert a typed text to the field's type; return the text if that fails."""
+    """Convert a typed text to the field's type; return the text itself if it does not fit."""
     values = tuple(value for value, _ in choices_of(as_json(field)))
     if isinstance(field, types.BooleanElicitationPropertySchema):
         return {"y": True, "yes": True, "n": False, "no": False}.get(text.lower(), text)

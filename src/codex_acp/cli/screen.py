@@ -184,7 +184,7 @@ def _dropping_on_error() -> Iterator[None]:
         _unwritten.clear()
         raise
     except OSError as error:
-        global output_failed  # noqa: PLW0603 - `main` reads it when it flushes at the end
+        global output_failed  # noqa: PLW0603 - `cli.main` reads it at the end
         output_failed = True
         _unwritten.clear()
         msg = f"what is shown cannot be written: {error.strerror or error}"
@@ -312,7 +312,7 @@ class TextOutput:
             with self.showing(self._live_line) if self._has_live else nullcontext():
                 yield
         except BaseException:
-            self._running.clear()  # nothing more is received of these calls
+            self._running.clear()  # no further update of these calls arrives
             raise
         finally:
             self._working, self._cancelling = "", False
@@ -475,7 +475,6 @@ class TextOutput:
         put(self._err, text)
 
     def _write_message(self, update: types.AgentMessageChunkSessionUpdate) -> None:
-        """Write a piece of a message of the agent."""
         content = update.content
         if not isinstance(content, types.TextContentBlock):
             self.note(f"the agent sent content of type {visible(content.type)}")
@@ -539,8 +538,8 @@ class TextOutput:
             self.write_line(line)
 
     def _live_line(self, columns: int) -> Sequence[str]:
-        """Return the live line, with the seconds since its words have changed; no line in a message
-        that is written as plain text."""
+        """Return the live line with the seconds since its words changed. There is no line while a
+        message is written as plain text."""
         if self._message_is_open and not self._has_markdown:
             return ()
         words = self._words_of_live_line()
@@ -570,7 +569,6 @@ class TextOutput:
         return styled(text, style) if self.frame.coloured else text
 
     def _end_message(self) -> None:
-        """End the message of the agent that is being written, if any."""
         if not self._message_is_open:
             return
         self._message_is_open = False

@@ -119,7 +119,7 @@ def _prepare_stdio(
     """Return the function that serves the client on standard input and output."""
     if os.isatty(0):
         print(TERMINAL_HINT, file=sys.stderr)
-    early = read_now(0)  # what the client has sent so far
+    early = read_now(0)  # the bytes that the client has sent so far
     hello = None
     if early and spawned is not None and not isinstance(spawned, LaunchError):
         from codex_acp.adapter.early_hello import say_hello

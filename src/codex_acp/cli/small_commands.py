@@ -64,7 +64,7 @@ def version_and_place(codex: str | None = None) -> tuple[str, str]:
 
 
 def login(codex: str | None, arguments: Sequence[str]) -> int:
-    """Replace this process by ``codex login ARGUMENTS``; return an exit code if that fails."""
+    """Replace this process by ``codex login ARGUMENTS``. Return only a failure's exit code."""
     try:
         binary = find_codex(codex)
         os.execv(binary.path, [binary.path, "login", *arguments])

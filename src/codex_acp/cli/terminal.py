@@ -122,15 +122,13 @@ def size_of(stream: TextIO) -> os.terminal_size:
 
 
 def rows_of(text: str, stream: TextIO, *, indent: int = 0) -> list[str]:
-    """Break one line between words into rows of the terminal; indent all rows but the first.
-
-    A word that is longer than a row, such as a URL, stays whole. If ``stream`` is no terminal, the
-    line stays one row.
-    """
+    """Break one line between words into rows of the terminal; indent all rows but the first. A word
+    that is longer than a row, such as a URL, stays whole. If ``stream`` is no terminal, the line
+    stays one row."""
     if not stream.isatty():
         return [text]
     rows, used, columns = [""], 0, size_of(stream).columns
-    text = text.rstrip(" ")  # spaces without a word behind them would take quadratic time
+    text = text.rstrip(" ")  # spaces without a word after them would take quadratic time
     for spaces, word in re.findall("( *)([^ ]+)", text):
         width = sum(map(columns_of, word))
         used += len(spaces) + width
@@ -155,7 +153,7 @@ class EndSignals:
 
     def __init__(self) -> None:
         self.number: int = signal.SIGINT
-        """Number of the signal behind the KeyboardInterrupt."""
+        """Number of the signal that raised the KeyboardInterrupt."""
         self._earlier_handlers: dict[int, object] = {}
 
     def __enter__(self) -> Self:
@@ -193,8 +191,8 @@ def print_error(command: str, error: object, code: int = USAGE) -> int:
 
 
 def error_text(sentence: str) -> str:
-    """Return a sentence with a line end, made visible, because it may have the name of a file. If
-    stderr is a terminal, the sentence is broken between words."""
+    """Return a sentence with a line end. Control characters, perhaps of a file's name, are shown as
+    codes. If stderr is a terminal, the sentence is broken between words."""
     return "".join(f"{row}\n" for row in rows_of(visible(sentence), sys.stderr))
 
 
@@ -275,13 +273,13 @@ class Frame:
         body = list(itertools.islice(self._rows(lines, columns), MAX_ROWS + 1))
         if len(body) > MAX_ROWS:
             return Pages([body[:height]], len(body), whole=False)
-        end = list(itertools.islice(self._rows(last, columns), MAX_ROWS + 1))
+        choices = list(itertools.islice(self._rows(last, columns), MAX_ROWS + 1))
         pages = [body[at : at + height] for at in range(0, len(body), height)]
-        if pages and len(pages[-1]) + len(end) <= height:
-            pages[-1] = pages[-1] + end
+        if pages and len(pages[-1]) + len(choices) <= height:
+            pages[-1] = pages[-1] + choices
         else:
-            pages += [end[at : at + height] for at in range(0, len(end), height)]
-        return Pages(pages, len(body) + len(end), whole=len(end) <= MAX_ROWS)
+            pages += [choices[at : at + height] for at in range(0, len(choices), height)]
+        return Pages(pages, len(body) + len(choices), whole=len(choices) <= MAX_ROWS)
 
     def in_rows(self, sentence: str) -> str:
         """Break a sentence of this program between words, for a window of any size."""

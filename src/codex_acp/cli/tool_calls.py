@@ -215,7 +215,7 @@ def _script_of(command: str) -> str:
 
 
 def _without_command(title: str, command: str) -> str:
-    """Return the title's words behind the command; the whole title without a command."""
+    """Return the title's words after the command; a title that lacks the command, unchanged."""
     for shown in (command, visible(command), _script_of(command)):
         before, found, after = title.partition(shown)
         # The words are nothing or, for example, "(in /tmp)".

@@ -1,7 +1,7 @@
 """Show a transcript as rows or as a page of HTML: ``codex-acp-sdk transcript``.
 
 Owns the links of the page: from an answer to the question, and from an event to the messages of the
-wire behind the event.
+wire that caused the event.
 """
 
 from __future__ import annotations
@@ -264,7 +264,7 @@ class _Links:
             _pair(rows, request, answer)
 
     def _wire_requests_of(self, index: int, event: events.TranscriptEvent) -> Iterable[int]:
-        """Yield the rows of the wire's requests behind an event."""
+        """Yield the rows of the wire's requests that caused an event."""
         ref = event.ref
         if isinstance(ref, events.RequestRef):
             yield from self._nearest(("codex", ref.method, _id_key(ref.codex_request_id)), index)

@@ -326,11 +326,9 @@ def read(name: str) -> Iterator[Line]:
 
 
 def follow(name: str) -> Iterator[Line | None]:
-    """Yield all lines of a file, then the appended lines; yield None at each end of the file.
-
-    Ends only at the end of standard input or a pipe. A file that was replaced or cut is
-    read from the beginning. Raises MisuseError.
-    """
+    """Yield all lines of a file, then the appended lines; yield None at each end of the file. Only
+    the end of standard input or of a pipe ends the iteration. A file that was replaced or cut is
+    read from the beginning. Raises MisuseError."""
     while True:
         framer = LineFramer(LINE_LIMIT)
         with _open(name) as file:
@@ -403,7 +401,7 @@ _KINDS_SHOWN: Final[dict[Kind, tuple[str, str]]] = {
     "session": ("\u25a1 session", "2"), "wire": ("\u00b7 wire", "2"),
 }  # fmt: skip
 """Kind → the mark and the name that are shown, and their ANSI style."""
-_WIDTH: Final = max(len(shown) for shown, _ in _KINDS_SHOWN.values())
+_KIND_WIDTH: Final = max(len(shown) for shown, _ in _KINDS_SHOWN.values())
 _VERB_WIDTH: Final = 14
 _GAP: Final = "  "
 _TONE_STYLES: Final[dict[Tone, str]] = {
@@ -445,7 +443,7 @@ class Rows:
         text = " ".join(part for part in (description.about, description.detail) if part)
         self._put(
             (prefix + _GAP, "2"),
-            (f"{shown_kind:{_WIDTH}}{_GAP}", kind_style),
+            (f"{shown_kind:{_KIND_WIDTH}}{_GAP}", kind_style),
             (f"{verb:{_VERB_WIDTH}}{_GAP}", _TONE_STYLES[description.tone]),
             (visible(text[:MAX_RAW]), "0"),
         )

@@ -252,7 +252,7 @@ class RequestDeclined:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PromptStarted:
-    """A prompt arrived; its turn is not known yet."""
+    """A prompt arrived, and has no turn yet."""
 
     type: ClassVar[Literal["prompt.started"]] = "prompt.started"
     ref: SessionRef
@@ -270,7 +270,7 @@ class PromptEnded:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionOpened:
-    """A session was opened with its thread; ``how``: by which request."""
+    """A session was opened with its thread. ``how`` names the client's request."""
 
     type: ClassVar[Literal["session.opened"]] = "session.opened"
     ref: SessionRef
@@ -373,10 +373,8 @@ def to_json(event: TranscriptEvent, time: Timestamp) -> dict[str, JsonValue]:
 
 
 def from_json(value: JsonValue) -> Entry:
-    """Read one line strictly: exactly the keys of its event, each value of its exact type.
-
-    Raises InvalidPayload, which names all problems.
-    """
+    """Read one line strictly: exactly the keys of its event, each value of its exact type. Raises
+    InvalidPayload, which names all problems."""
     if not isinstance(value, dict):
         raise InvalidPayload("a transcript line", ("it is not an object",))
     version, kind = value.get("schema_version"), value.get("type")

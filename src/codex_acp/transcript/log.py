@@ -119,12 +119,9 @@ class Transcript:
         return unsubscribe
 
     def events(self, limit: int | None = None) -> EntryStream:
-        """Return an async iterator over all entries from now on.
-
-        At most ``limit`` entries wait for a slow reader (1024 if not given). Then the oldest are
-        dropped, and the reader gets a `Dropped` with their number. Raises MisuseError for a limit
-        below 1.
-        """
+        """Return an async iterator over all entries from now on. At most ``limit`` entries (1024 if
+        not given) wait for a slow reader. Then the oldest entries are dropped, and the reader gets
+        a `Dropped` with their number. Raises MisuseError for a limit below 1."""
         from codex_acp.transcript.stream import DEFAULT_LIMIT, EntryStream
 
         stream = EntryStream(DEFAULT_LIMIT if limit is None else limit, self._forget)

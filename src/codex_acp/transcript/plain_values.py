@@ -124,7 +124,7 @@ def _are_words(text: str) -> bool:
 
 
 def _is_word(text: str) -> bool:
-    """Return whether a text has one case, or a capital first, and the pairs of letters of words."""
+    """Return whether a text looks like a word with one case, or with a capital at its start."""
     if not (text.islower() or text.isupper() or text.istitle()):
         return False
     return len(text) <= _ABBREVIATION or (len(text) <= _MAX_WORD and _is_wordlike(text.lower()))

@@ -57,7 +57,7 @@ def _without_answer(event: ElicitationAnswered, *, keep: bool) -> ElicitationAns
         return replace(event, content=secrets.scrub_fields(event.content))
     problem = event.problem
     if problem is not None:
-        # A problem should quote no values; remove them in case it does.
+        # A problem should quote no values. Remove the values in any case.
         quoted = {text for value in event.content.values() for text in _quoted_forms(value)}
         for text in sorted(quoted, key=len, reverse=True):
             edge = "" if len(text) >= _LONG_ANSWER else r"\b"
@@ -127,7 +127,7 @@ class Pieces:
         """A decoder keeps the part of a character that a piece ends with for the next piece."""
 
     def without_secrets(self, method: str | None, params: JsonValue) -> JsonValue:
-        """Return the params of a notification; secrets are removed from their piece of text."""
+        """Return the params of a notification without the secrets in the piece of text."""
         if not isinstance(params, dict):
             return params
         delta = params.get("delta")

@@ -126,7 +126,7 @@ _REST: Final = r"(?=[\s\"'])(?:(?:[^\n;|&\"']|\"(?:[^\"\\\n]|\\.)*+\"?|'[^'\n]*+
 _GAP: Final = rf"(?:\s+|=|{_COMMA})"
 _WORD: Final = r"(?!-|[\"'],)(?:\"(?:[^\"\\]|\\.)*+\"?|'[^']*+'?|[^\s\"']+)"
 _TOOLS: Final = (
-    # Words (the text contains one of them), names of the tool, its option with a password.
+    # Words (the text contains one of these), names of the tool, the tool's option for a password.
     (
         "mysql maria xtrabackup 7z",
         r"mysql\w*|maria(?:db|backup)[\w-]*|xtrabackup|7z[ar]?",
@@ -179,7 +179,7 @@ _SHAPES: Final = (
 
 
 _compiled: Final = cache(re.compile)
-"""Compiles a pattern when it is first searched: all of them together take 20 ms."""
+"""Compiles a pattern when it is first searched: all patterns together take 20 ms."""
 
 
 @cache
@@ -188,7 +188,7 @@ def _tool_pattern(names: str) -> re.Pattern[str]:
 
 
 def matches(text: str) -> Iterator[re.Match[str]]:
-    """Yield the matches of the patterns; the text before a secret is in the groups of a match."""
+    """Yield the matches of the patterns; the groups of a match have the text before the secret."""
     lower = text.lower()
     for words, pattern in _SHAPES:
         if not words or any(word in lower for word in words.split()):
@@ -241,7 +241,7 @@ _remembered: Final = _KnownSecrets(_MAX_REMEMBERED)
 
 
 def remember_secrets(values: Iterable[str]) -> None:
-    """Have `scrub` remove these values from now on, even if they look like ordinary text."""
+    """Have `scrub` remove ``values`` from now on, even if they look like ordinary text."""
     for value in values:
         if len(value) >= _MIN_SECRET:
             _remembered.add(spellings(value))

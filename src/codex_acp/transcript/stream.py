@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from codex_acp.transcript.events import Entry
 
 DEFAULT_LIMIT = 1024
-"""Most entries that wait: those of hundreds of turns, with a few hundred bytes each."""
+"""Most entries that wait: hundreds of turns have as many, of a few hundred bytes each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class EntryStream:
         return self
 
     async def __anext__(self) -> Entry | Dropped:
-        """Wait for an entry. Return the number of entries dropped before it, if any, or else it."""
+        """Wait for an entry. Return how many entries were dropped before it, or else the entry."""
         while not self._waiting:
             if self._ended:
                 raise StopAsyncIteration

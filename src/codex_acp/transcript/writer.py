@@ -190,10 +190,8 @@ CLOSE_SECONDS: Final = 0.25
 
 
 def transcript_path(argument: str | None, environ: Mapping[str, str]) -> Path | None:
-    """Return the path from ``--transcript``, or else from ``CODEX_ACP_TRANSCRIPT``.
-
-    None if neither is set; an empty variable counts as not set.
-    """
+    """Return the path from ``--transcript``, or else from ``CODEX_ACP_TRANSCRIPT``; None if neither
+    is set. An empty variable counts as not set."""
     from pathlib import Path  # here and below, because a log uses only `LineWriter`
 
     if argument is not None:
