@@ -151,15 +151,13 @@ def user_prompt(name: str, text: str) -> UserPrompt:
     lines = text.splitlines(keepends=True)
     fields: dict[str, str] = {}
     body = text
-    if lines and lines[0].strip() == _FRONT_MATTER:
-        rest = enumerate(lines[1:], 1)
-        end = next((number for number, line in rest if line.strip() == _FRONT_MATTER), None)
-        if end is not None:
-            body = "".join(lines[end + 1 :])
-            for line in lines[1:end]:
-                key, colon, value = line.partition(":")
-                if colon:
-                    fields[key.strip()] = value.strip().strip("\"'")
+    marks = [number for number, line in enumerate(lines) if line.strip() == _FRONT_MATTER]
+    if len(marks) > 1 and marks[0] == 0:
+        body = "".join(lines[marks[1] + 1 :])
+        for line in lines[1 : marks[1]]:
+            key, colon, value = line.partition(":")
+            if colon:
+                fields[key.strip()] = value.strip().strip("\"'")
     hint = fields.get("argument-hint") or fields.get("argument_hint")
     if hint is None and _PLACEHOLDER.search(body.replace("$$", "")):
         hint = "arguments"

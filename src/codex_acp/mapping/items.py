@@ -118,15 +118,14 @@ def approval_review_completed(
     state: SessionState, params: models.ItemGuardianApprovalReviewCompletedNotification
 ) -> SessionEvents:
     """Map ``item/autoApprovalReview/completed``; a review that does not approve fails the call."""
+    call_id = params.review_id
     status: CallStatus = "completed" if params.review.status == "approved" else "failed"
-    state.open_calls.pop(params.review_id, None)
-    if params.review_id not in state.announced:
-        state.announced[params.review_id] = None
+    state.open_calls.pop(call_id, None)
+    if call_id not in state.announced:
+        state.announced[call_id] = None
         return (_review_call(params, status),)
     content, review = _review_content(params), plain(params.review)
-    return (
-        ToolCallChanged(id=params.review_id, status=status, content=content, raw_output=review),
-    )
+    return (ToolCallChanged(id=call_id, status=status, content=content, raw_output=review),)
 
 
 def _review_mode(

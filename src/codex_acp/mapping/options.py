@@ -198,14 +198,14 @@ def configured_access(
         "untrusted" if trust == "untrusted" else "on-request"
     )
     reviewer = reviewer_of(text_of(config, "approvals_reviewer"))
-    mode, profile = text_of(config, "sandbox_mode"), text_of(config, "default_permissions")
-    if mode is None and profile is None:
+    sandbox_mode, profile = text_of(config, "sandbox_mode"), text_of(config, "default_permissions")
+    if sandbox_mode is None and profile is None:
         profile = ":read-only" if trust is None else ":workspace"
     if profile is not None:
         built_in = {mode.access.profile: mode.access.sandbox for mode in _MODES}
         return Access(policy, reviewer, built_in.get(profile, {}), profile)
     table = object_at(config, "sandbox_workspace_write")
-    sandbox = sandbox_policy(str(mode), table, [*roots])
+    sandbox = sandbox_policy(str(sandbox_mode), table, [*roots])
     return Access(policy, reviewer, sandbox_of(sandbox))  # with the schema's defaults
 
 
@@ -349,7 +349,7 @@ def _effort(view: ConfigView) -> Option:
 def _tier(view: ConfigView) -> Option:
     model, current = view.model, view.settings.tier
     if current is None:
-        current = (model and model.default_tier) or STANDARD_TIER
+        current = STANDARD_TIER if model is None else model.default_tier or STANDARD_TIER
     tiers = model.tiers if model is not None else ()
     choices = [Choice(STANDARD_TIER, "Standard", "The usual speed and usage."), *tiers]
     choices = _with_choice(choices, current, _capitalized(current))

@@ -142,9 +142,8 @@ def sandbox_of(value: JsonValue) -> JsonObject:
         case "workspaceWrite":
             for name in ("networkAccess", "excludeTmpdirEnvVar", "excludeSlashTmp"):
                 policy.setdefault(name, False)
-            roots = policy.get("writableRoots")
-            texts = [r for r in roots if isinstance(r, str)] if isinstance(roots, list) else []
-            policy["writableRoots"] = [*sorted(texts)]
+            roots = [root for root in list_at(policy, "writableRoots") if isinstance(root, str)]
+            policy["writableRoots"] = sorted(roots)
     return policy
 
 
@@ -153,12 +152,12 @@ def sandbox_of(value: JsonValue) -> JsonObject:
 
 def models_of(result: JsonValue) -> Iterator[Model]:
     """Yield the entries of a page of ``model/list``."""
-    for entry in _entries(result):
+    for entry in _objects(result, "data"):
         slug = text_of(entry, "model") or text_of(entry, "id")
         if slug is None or entry.get("hidden") is True:
             continue
-        efforts = _choices(_objects(entry.get("supportedReasoningEfforts")), "reasoningEffort")
-        tiers = _choices(_objects(entry.get("serviceTiers")), "id", "name")
+        efforts = _choices(_objects(entry, "supportedReasoningEfforts"), "reasoningEffort")
+        tiers = _choices(_objects(entry, "serviceTiers"), "id", "name")
         yield Model(
             slug=slug,
             name=text_of(entry, "displayName") or slug,
@@ -172,7 +171,7 @@ def models_of(result: JsonValue) -> Iterator[Model]:
 
 def collaborations_of(result: JsonValue) -> Iterator[Collaboration]:
     """Yield the entries of ``collaborationMode/list``."""
-    for entry in _entries(result):
+    for entry in _objects(result, "data"):
         mode = text_of(entry, "mode")
         if mode is not None:
             name = text_of(entry, "name") or mode
@@ -181,8 +180,8 @@ def collaborations_of(result: JsonValue) -> Iterator[Collaboration]:
 
 def profiles_of(result: JsonValue) -> Iterator[Choice]:
     """Return the allowed entries of a page of ``permissionProfile/list``."""
-    allowed = (entry for entry in _entries(result) if entry.get("allowed") is not False)
-    return _choices(allowed, "id")
+    entries = _objects(result, "data")
+    return _choices((entry for entry in entries if entry.get("allowed") is not False), "id")
 
 
 def _choices(entries: Iterable[JsonObject], value_key: str, name_key: str = "") -> Iterator[Choice]:
@@ -194,14 +193,9 @@ def _choices(entries: Iterable[JsonObject], value_key: str, name_key: str = "") 
             yield Choice(value, name, text_of(entry, "description"))
 
 
-def _entries(result: JsonValue) -> Iterator[JsonObject]:
-    return _objects(object_at(result).get("data"))
-
-
-def _objects(value: JsonValue) -> Iterator[JsonObject]:
-    for entry in value if isinstance(value, list) else ():
-        if isinstance(entry, dict):
-            yield entry
+def _objects(source: JsonValue, name: str) -> Iterator[JsonObject]:
+    """Yield the objects in the list ``name``."""
+    return (entry for entry in list_at(source, name) if isinstance(entry, dict))
 
 
 def text_of(source: JsonObject, name: str) -> str | None:

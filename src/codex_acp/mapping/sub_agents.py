@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Final
 
-from codex_acp._json import text_at
+from codex_acp._json import list_at, text_at
 from codex_acp.mapping import events
 from codex_acp.mapping.content import TextBlock
 from codex_acp.mapping.items import show_history_item
@@ -44,11 +44,10 @@ def agents_named_by(thread_id: str, item: JsonValue) -> Iterator[SubAgent]:
         return
     call_id, kind = events.tool_call_id(text_at(item, "id") or ""), item.get("type")
     if kind == "collabAgentToolCall":
-        receivers = item.get("receiverThreadIds")
         started, description = item.get("tool") == "spawnAgent", None
         if started and (task := text_at(item, "prompt")):
             description = shortened(visible(task, multiline=True), DESCRIPTION_LIMIT)
-        for receiver in receivers if isinstance(receivers, list) else ():
+        for receiver in list_at(item, "receiverThreadIds"):
             if isinstance(receiver, str) and receiver:
                 yield SubAgent(
                     receiver, thread_id, call_id, description=description, started=started

@@ -74,8 +74,8 @@ def updates_of(event: events.SessionEvent, features: ClientFeatures) -> Sequence
             return (_notice(notice, features),) if features.notices or not notice.optional else ()
         case events.ToolCallAnnounced() | events.ToolCallChanged():
             is_new = isinstance(event, events.ToolCallAnnounced)
-            kind = ToolCallSessionUpdate if is_new else ToolCallUpdateSessionUpdate
-            return (kind(**_fields_of(event)),)
+            update_class = ToolCallSessionUpdate if is_new else ToolCallUpdateSessionUpdate
+            return (update_class(**_fields_of(event)),)
         case events.TerminalOutput():
             output = {"terminal_id": event.terminal_id, "data": event.data}
             meta = {"terminal_output": output}

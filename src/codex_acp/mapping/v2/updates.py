@@ -64,8 +64,8 @@ def updates_of(event: events.SessionEvent) -> Sequence[SessionUpdate]:
             return (models.AgentThoughtChunkSessionUpdate(message_id=message_id, content=text),)
         case events.MessageRestarted():
             thought, message = models.AgentThoughtSessionUpdate, models.AgentMessageSessionUpdate
-            kind = thought if event.thought else message
-            return (kind(message_id=event.message_id, content=[]),)
+            update_class = thought if event.thought else message
+            return (update_class(message_id=event.message_id, content=[]),)
         case events.UserMessage() | events.PromptTaken():
             id_from_client = event.client_id if isinstance(event, events.UserMessage) else None
             message_id = id_from_client or event.message_id
