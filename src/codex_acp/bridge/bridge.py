@@ -81,7 +81,6 @@ class Told:
 
     session_id: str
     replies: tuple[Reply, ...] = ()
-    """Replies for Codex."""
     settled: tuple[RequestId, ...] = ()
     """Ids of requests whose questions are settled without an answer: withdraw these questions."""
     interrupts: tuple[RunningTurn, ...] = ()
@@ -237,8 +236,8 @@ class Bridge:
         self._look = look
         self._root_looks = {} if look is None else look(roots)
         """Where the session's directories led when the session was opened."""
-        opened: dict[str, tuple[str, ...]] = dict.fromkeys(others, ())
-        self._items = Items(opened | {thread_id: tuple(environments)})
+        other_threads: dict[str, tuple[str, ...]] = dict.fromkeys(others, ())
+        self._items = Items(other_threads | {thread_id: tuple(environments)})
         self._ledger = Ledger()
         self._state = SessionState(features=self._client)
         self._open_questions: dict[Key, tuple[ServerRequest, Approval | Elicitation]] = {}
@@ -581,7 +580,6 @@ class Bridge:
             out.events.append(StateChanged("running"))
 
     def _told(self, out: _Results) -> Told:
-        """Return the collected results for the program."""
         return Told(
             self.thread_id, tuple(out.replies), tuple(out.settled), tuple(out.interrupts), out.end,
             tuple(out.events), self._client,

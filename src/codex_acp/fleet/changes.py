@@ -61,7 +61,6 @@ _NO_CONVERSION: Final = "* !working-tree-encoding !text !eol !ident !filter\n"
 """Attributes with which git takes every file without a conversion."""
 
 _OPEN_FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-"""Flags to open a directory."""
 
 _RULE_FILES: Final = (".gitignore", ".gitattributes")
 
@@ -151,7 +150,7 @@ async def directory_baseline(directory: Path, git_dir: Path) -> Baseline | str:
     try:
         async with asyncio.timeout(PATCH_SECONDS):
             baseline = await asyncio.to_thread(baseline.set_up, Path(index))
-            not_taken = await _add(baseline, users_index=True)
+            not_taken = await _add_files(baseline, users_index=True)
             tree = (await git("write-tree", env=baseline.env)).decode().strip()
             content = await asyncio.to_thread(read_regular, git_dir / "index", INDEX_LIMIT)
     except TimeoutError:
@@ -177,8 +176,8 @@ async def changes_since(baseline: Baseline) -> Changes:
             current = await asyncio.to_thread(current.set_up, index, old / "objects", digest=digest)
             if current.index_digest is None:
                 await git("read-tree", current.tree, env=current.env)
-            not_taken = await _add(current) - baseline.not_taken
-            patch, left_out = await _patch(current)
+            not_taken = await _add_files(current) - baseline.not_taken
+            patch, left_out = await _make_patch(current)
             ignored = await _newly_ignored(current)
     except TimeoutError:
         return Changes(
@@ -213,7 +212,7 @@ def _listed(names: Iterable[str]) -> str:
 # Adding the worktree's files to our index.
 
 
-async def _add(baseline: Baseline, *, users_index: bool = False) -> frozenset[str]:
+async def _add_files(baseline: Baseline, *, users_index: bool = False) -> frozenset[str]:
     """Add the worktree's files that are not ignored to our index; return those that git cannot
     take. ``users_index``: our index is a copy of the user's."""
     large, unreadable = await asyncio.to_thread(_find_problems, baseline.work_tree)
@@ -238,7 +237,7 @@ def _find_problems(work_tree: Path) -> tuple[list[str], set[str]]:
         while folders:
             folder = folders.pop()
             try:
-                entries = _entries(top, folder)
+                entries = _list_entries(top, folder)
             except FileNotFoundError:
                 continue
             except OSError:
@@ -256,7 +255,7 @@ def _find_problems(work_tree: Path) -> tuple[list[str], set[str]]:
     return large, unreadable
 
 
-def _entries(top: int, folder: str) -> list[tuple[str, int, int]]:
+def _list_entries(top: int, folder: str) -> list[tuple[str, int, int]]:
     """Return path, mode and size of each entry of a folder, without ``.git``. Raises OSError."""
     folder_fd = os.open(folder or ".", _OPEN_FOLDER, dir_fd=top)
     try:
@@ -345,9 +344,9 @@ async def _names(baseline: Baseline, command: str, *words: str) -> set[str]:
 # Comparing our index with the baseline.
 
 
-async def _patch(baseline: Baseline) -> tuple[bytes | None, list[str]]:
+async def _make_patch(baseline: Baseline) -> tuple[bytes | None, list[str]]:
     """Return the patch, or None if it is too long, and the files left out to shorten the patch."""
-    patch = await _diff(baseline, [])
+    patch = await _read_diff(baseline, [])
     if len(patch) <= PATCH_LIMIT:
         return patch, []
     words = ("--cached", "--raw", "-z", "--no-renames", "--no-abbrev", "--ignore-submodules=all")
@@ -371,13 +370,13 @@ async def _patch(baseline: Baseline) -> tuple[bytes | None, list[str]]:
     for part in (4, 16, 64, 256):  # leave out a few very large files rather than many large ones
         large = [name for name, size in sizes.items() if size > PATCH_LIMIT // part]
         if 0 < len(large) <= MOST_LEFT_OUT:
-            patch = await _diff(baseline, large)
+            patch = await _read_diff(baseline, large)
             if len(patch) <= PATCH_LIMIT:
                 return patch, large
     return None, []
 
 
-async def _diff(baseline: Baseline, without: list[str]) -> bytes:
+async def _read_diff(baseline: Baseline, without: list[str]) -> bytes:
     words = ("--cached", "-p", "--binary", "--full-index", "-M")
     safe = ("--no-ext-diff", "--no-textconv", "--no-color", "--ignore-submodules=all")
     specs = (":/", *(f":(exclude,top,literal){name}" for name in without))

@@ -301,7 +301,6 @@ def _note_of(tree: Path) -> Path:
 
 
 def _baseline_git_dir(tree: Path) -> Path:
-    """Return the git directory of the worktree's baseline."""
     return tree.with_name(f"{tree.name}~git")
 
 
@@ -330,13 +329,11 @@ def _remove_untrusted(repository: Path) -> None:
 
 async def _resolve(repository: Path, revision: str) -> str | None:
     """Return the commit of a branch, tag or commit; None if the repository does not have it."""
-    names = [f"refs/remotes/origin/{revision}", f"refs/tags/{revision}", revision]
-    if _is_commit(revision):
-        names = [revision]
+    prefixes = ("",) if _is_commit(revision) else ("refs/remotes/origin/", "refs/tags/", "")
     words, env = ("--verify", "--quiet", "--end-of-options"), {"GIT_DIR": str(repository)}
-    for name in names:
+    for prefix in prefixes:
         try:
-            out = await git("rev-parse", *words, f"{name}^{{commit}}", env=env)
+            out = await git("rev-parse", *words, f"{prefix}{revision}^{{commit}}", env=env)
         except GitFailed:
             continue
         commit = out.decode().split()[-1]

@@ -230,9 +230,8 @@ class RayEngine:
             except Exception as error:
                 where = "on this machine" if self._address is None else f"at {self._address}"
                 msg = f"Ray could not be reached {where}: {error}"
-                if (self._address or "").startswith("ray://") and isinstance(
-                    error, ConnectionError
-                ):
+                uses_client = (self._address or "").startswith("ray://")
+                if uses_client and isinstance(error, ConnectionError):
                     # Ray's client does not say that a token is missing or refused.
                     msg += "; does the cluster want a token (RAY_AUTH_MODE=token, RAY_AUTH_TOKEN)?"
                 raise EngineError(msg) from error

@@ -133,7 +133,7 @@ async def git(
     except TimeoutError:
         raise GitFailed(command, None, f"it took longer than {seconds:g} seconds") from None
     finally:
-        await _end(process, reading_stderr)
+        await _end_git(process, reading_stderr)
     if process.returncode:
         raise GitFailed(command, process.returncode, stderr.decode(errors="replace"))
     return out
@@ -166,7 +166,7 @@ async def _wait_for(starting: asyncio.Task[Process]) -> Process:
         with suppress(asyncio.CancelledError, OSError):
             await finish(starting)  # even if this call is cancelled again
         if not starting.cancelled() and starting.exception() is None:
-            await _end(starting.result(), _read_stderr(starting.result()))
+            await _end_git(starting.result(), _read_stderr(starting.result()))
         raise
 
 
@@ -175,7 +175,7 @@ def _read_stderr(process: Process) -> asyncio.Task[bytes]:
     return asyncio.create_task(_read_end(process.stderr))
 
 
-async def _end(process: Process, reading_stderr: asyncio.Task[bytes]) -> None:
+async def _end_git(process: Process, reading_stderr: asyncio.Task[bytes]) -> None:
     """Kill git's process group if git still runs; read or close git's pipes."""
     if process.returncode is None:
         with suppress(ProcessLookupError):

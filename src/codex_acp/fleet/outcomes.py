@@ -212,7 +212,7 @@ class Journal:
         try:
             self._fd = os.open(path, flags, 0o600)
         except OSError as error:
-            raise _unwritten(path, error) from error
+            raise _not_written(path, error) from error
 
     def note(self, kind: str, **members: object) -> str:
         """Append a line and return its time. Raises OutcomeNotWritten; then do not start the step
@@ -222,14 +222,14 @@ class Journal:
         try:
             append_line(self._fd, line.encode("utf-8", "replace"))
         except OSError as error:
-            raise _unwritten(self._path, error) from error
+            raise _not_written(self._path, error) from error
         return time
 
     def close(self) -> None:
         os.close(self._fd)
 
 
-def _unwritten(path: Path, error: OSError) -> OutcomeNotWritten:
+def _not_written(path: Path, error: OSError) -> OutcomeNotWritten:
     why = error.strerror or str(error)
     msg = f"{path} cannot be written: {why}; nothing more is run. Mend that, and resume (--resume)"
     return OutcomeNotWritten(msg)

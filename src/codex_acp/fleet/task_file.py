@@ -65,7 +65,7 @@ def shown(problems: list[str]) -> tuple[str, ...]:
     texts = problems[:_MOST_SHOWN]
     if len(problems) > _MOST_SHOWN:
         texts.append(f"and {len(problems) - _MOST_SHOWN} more")
-    if any(": it is not " in problem for problem in problems):  # those of `_json_object`
+    if any(": it is not " in problem for problem in problems):  # those of `_parse_object`
         texts.append("each line is a whole task, as a JSON object")
     return tuple(texts)
 
@@ -94,7 +94,7 @@ def parse_tasks(data: bytes, *, ask: FleetPolicy | None = None) -> tuple[list[Ta
     return tasks, problems
 
 
-def _json_object(line: bytes) -> dict[str, Any]:
+def _parse_object(line: bytes) -> dict[str, Any]:
     try:
         members: Any = json.loads(line.decode())
     except UnicodeDecodeError as error:
@@ -109,7 +109,7 @@ def _json_object(line: bytes) -> dict[str, Any]:
 
 
 def _parse_task(line: bytes, ask: FleetPolicy | None) -> Task:
-    members = _json_object(line)
+    members = _parse_object(line)
     for key in members:
         if key not in KEYS:
             close = difflib.get_close_matches(key, KEYS, n=1, cutoff=0.5)

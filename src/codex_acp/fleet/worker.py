@@ -557,20 +557,19 @@ class SessionLog:
         self._chunk: AgentMessageChunkSessionUpdate | AgentThoughtChunkSessionUpdate | None = None
 
     def update(self, update: Update) -> None:
-        if isinstance(update, AgentMessageChunkSessionUpdate | AgentThoughtChunkSessionUpdate):
-            content = update.content
-            if isinstance(content, TextContentBlock):
-                kind, message_id = update.session_update, update.message_id
-                chunk = self._chunk
-                if chunk is None or (chunk.session_update, chunk.message_id) != (kind, message_id):
-                    self._flush()
-                    self._chunk = update
-                self._pieces.append(content.text)
-                self._pieces_size += len(content.text)
-                if self._pieces_size > MESSAGE_LIMIT:
-                    self._flush()
-                return
-        if not isinstance(update, AvailableCommandsUpdateSessionUpdate):  # for an editor's menu
+        if isinstance(
+            update, AgentMessageChunkSessionUpdate | AgentThoughtChunkSessionUpdate
+        ) and isinstance(update.content, TextContentBlock):
+            text, message = update.content.text, (update.session_update, update.message_id)
+            first = self._chunk
+            if first is None or (first.session_update, first.message_id) != message:
+                self._flush()
+                self._chunk = update
+            self._pieces.append(text)
+            self._pieces_size += len(text)
+            if self._pieces_size > MESSAGE_LIMIT:
+                self._flush()
+        elif not isinstance(update, AvailableCommandsUpdateSessionUpdate):  # for an editor's menu
             self.note("update", update=plain(update))
 
     def question(self, question: Permission | Form | UrlRequest, answer: Any) -> None:

@@ -364,9 +364,8 @@ class _Watcher:
 How: TypeAlias = Literal["new", "load", "resume", "fork"]
 
 _FIRST_PAUSE: Final = 0.1
-"""Seconds before a second attempt to open a busy session; each next pause is twice as long."""
-_LONGEST_PAUSE: Final = 2.0
-"""Seconds of the longest pause between two attempts."""
+"""Seconds before the second attempt to open a busy session. Each next pause is twice as long."""
+_LONGEST_PAUSE: Final = 2.0  # seconds
 
 _GONE: Final = (RESOURCE_NOT_FOUND, INVALID_PARAMS)
 """Codes with which agents answer for a session id that they do not know."""
@@ -398,7 +397,6 @@ class WantedSession:
     fork_if_busy: bool = False
     """Whether to open a copy if the earlier session stays busy."""
     busy_seconds: float = 0.0
-    """Seconds to wait for a busy session."""
 
 
 async def open_session(

@@ -99,8 +99,8 @@ def read_text(
         stack.callback(os.close, fd)
         status = os.fstat(fd)
         _must_be_regular(status, path)
-        chunks = _chunks(fd, status.st_size, check)
-        data = _lines(chunks, line, limit, size_limit, path)
+        chunks = _read_chunks(fd, status.st_size, check)
+        data = _select_lines(chunks, line, limit, size_limit, path)
     try:
         return data.decode()
     except UnicodeDecodeError:
@@ -120,7 +120,7 @@ def write_text(
         raise RpcError(INVALID_PARAMS, f"{len(data)} bytes are above the limit of {size_limit}")
     with _os_errors_as_rpc(path), ExitStack() as stack:
         folder, name = roots.find(stack, path, make=True)
-        _replace(folder, name, data, _mode_of(folder, name, path), check)
+        _replace_file(folder, name, data, _mode_of(folder, name, path), check)
 
 
 @contextmanager
@@ -146,7 +146,7 @@ def _must_be_regular(status: os.stat_result, path: str) -> None:
         raise RpcError(INVALID_PARAMS, f"{path} is not a regular file")
 
 
-def _chunks(fd: int, size: int, check: Callable[[], None]) -> Iterator[bytes]:
+def _read_chunks(fd: int, size: int, check: Callable[[], None]) -> Iterator[bytes]:
     """Yield the first ``size`` bytes of a file, but not what is appended meanwhile."""
     while size > 0 and (data := os.read(fd, min(READ_SIZE, size))):
         size -= len(data)
@@ -154,7 +154,7 @@ def _chunks(fd: int, size: int, check: Callable[[], None]) -> Iterator[bytes]:
         check()
 
 
-def _lines(
+def _select_lines(
     chunks: Iterator[bytes], line: int | None, limit: int | None, size_limit: int, path: str
 ) -> bytes:
     """Return ``limit`` lines from ``line`` on; read no chunk after these lines."""
@@ -202,7 +202,7 @@ def _mode_of(folder: int, name: str, path: str) -> int | None:
     return status.st_mode & _PERMISSIONS
 
 
-def _replace(
+def _replace_file(
     folder: int, name: str, data: bytes, mode: int | None, check: Callable[[], None]
 ) -> None:
     """Write and rename a temporary file, so that no reader sees half, and no link is followed."""

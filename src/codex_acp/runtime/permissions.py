@@ -56,7 +56,6 @@ class Permission:
     """The tool call with all updates so far, also the update in this request."""
     options: tuple[types.PermissionOption, ...]
     request: types.RequestPermissionRequest
-    """The agent's request."""
 
     @property
     def kind(self) -> types.ToolKind:
@@ -356,7 +355,6 @@ class Handlers:
 
     _services: Services
     _find_session: Callable[[str], SessionSink | None]
-    """Returns the session of an id."""
     _on_update: Callable[[types.SessionNotification], None]
     _drain: Callable[[], Awaitable[None]]
     _accepted_urls: set[str] = field(default_factory=set)

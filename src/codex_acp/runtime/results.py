@@ -94,6 +94,7 @@ class Record:
     _sizes: dict[tuple[str, str], int] = field(default_factory=dict)
     """Id of a tool call and name of its field → the bytes of its latest value."""
     _messages: list[tuple[str | None, list[str]]] = field(default_factory=list)
+    """Id and pieces of each message; None if the agent gives no ids."""
     _thoughts: list[str] = field(default_factory=list)
     _in_message: bool = False
     """Whether no tool call has followed the last piece of a message."""

@@ -152,7 +152,7 @@ class SessionStore:
             msg = f"the session store {self.path} cannot be read: {error.strerror or error}"
             raise StoreError(msg) from error
         try:
-            return _records(data, self.path)
+            return _parse_records(data, self.path)
         except ValueError as error:
             if locked:
                 self._move_aside(str(error))
@@ -190,7 +190,7 @@ def _id_of(record: StoredSession) -> tuple[str, str]:
     return record.agent, record.session_id
 
 
-def _records(data: bytes, path: Path) -> list[StoredSession]:
+def _parse_records(data: bytes, path: Path) -> list[StoredSession]:
     """Return the records in a file. Raises ValueError, or StoreError for a newer version."""
     try:
         content: Any = json.loads(data)
@@ -205,10 +205,10 @@ def _records(data: bytes, path: Path) -> list[StoredSession]:
     entries = content.get("sessions")
     if version < 1 or not isinstance(entries, list):
         raise ValueError("it has no list of sessions")
-    return [_record(entry) for entry in entries]
+    return [_parse_record(entry) for entry in entries]
 
 
-def _record(entry: Any) -> StoredSession:
+def _parse_record(entry: Any) -> StoredSession:
     names = StoredSession.__dataclass_fields__.keys()
     if not isinstance(entry, dict):
         raise ValueError("one of its sessions is malformed")

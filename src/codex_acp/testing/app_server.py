@@ -164,7 +164,6 @@ class AppServerRecord:
     """The lines that all processes of one script have recorded."""
 
     lines: tuple[JsonObject, ...]
-    """The lines of the record's file."""
 
     @classmethod
     def read(cls, path: str | PathLike[str]) -> AppServerRecord:

@@ -440,7 +440,6 @@ def _item_started(item: JsonObject) -> Notify:
 
 
 _OPTIONS = ("defaults", "ignore_eof", "ignore_sigterm")
-"""Names of a script's options."""
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -767,9 +766,7 @@ class AppServerPlayer:
             self._references.put("turn", {**turn, "threadId": params.get("threadId")})
 
     def _ask(self, entry: AskClient) -> Send:
-        request_id = entry.id
-        if request_id is None:
-            request_id = self._next_id
+        request_id = self._next_id if entry.id is None else entry.id
         if isinstance(request_id, int):
             self._next_id = max(self._next_id, request_id + 1)
         name = entry.name or entry.request

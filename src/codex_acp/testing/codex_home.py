@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 REMOVE_TRIES = 20
 """Attempts to remove the directories, to which Codex may still write."""
 REMOVE_PAUSE_SECONDS = 0.1
-"""Seconds between two attempts."""
 
 
 class HomeDirectories:
@@ -112,18 +111,18 @@ def _write_table(table: Mapping[str, TomlValue], path: tuple[str, ...], lines: l
     the header of an inner table belong to that table."""
     plain = {key: value for key, value in table.items() if not isinstance(value, Mapping)}
     if path and (plain or not table):  # a table of only tables needs no header
-        lines.append(f"[{'.'.join(map(_key, path))}]")
-    lines.extend(f"{_key(key)} = {toml_value(value)}" for key, value in plain.items())
+        lines.append(f"[{'.'.join(map(_toml_key, path))}]")
+    lines.extend(f"{_toml_key(key)} = {toml_value(value)}" for key, value in plain.items())
     for key, value in table.items():
         if isinstance(value, Mapping):
             _write_table(value, (*path, key), lines)
 
 
-def _key(key: str) -> str:
-    return key if _BARE_KEY.fullmatch(key) else _string(key)
+def _toml_key(key: str) -> str:
+    return key if _BARE_KEY.fullmatch(key) else _toml_string(key)
 
 
-def _string(text: str) -> str:
+def _toml_string(text: str) -> str:
     try:
         text.encode()
     except UnicodeEncodeError as error:
@@ -136,13 +135,13 @@ def toml_value(value: TomlValue) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):
-        return _string(value)
+        return _toml_string(value)
     if isinstance(value, int):
         return str(value)
     if isinstance(value, float):
         return repr(value)  # TOML writes inf and nan as Python does
     if isinstance(value, Mapping):
-        pairs = (f"{_key(key)} = {toml_value(inner)}" for key, inner in value.items())
+        pairs = (f"{_toml_key(key)} = {toml_value(inner)}" for key, inner in value.items())
         return "{" + ", ".join(pairs) + "}"
     if isinstance(value, (list, tuple)):
         return "[" + ", ".join(map(toml_value, value)) + "]"
@@ -210,7 +209,7 @@ class CodexHome(HomeDirectories):
         }
         if mcp_servers:
             settings["mcp_servers"] = mcp_servers
-        self.config: Mapping[str, TomlValue] = _merged(settings, config or {})
+        self.config: Mapping[str, TomlValue] = _merge(settings, config or {})
 
     def __enter__(self) -> Self:
         super().__enter__()
@@ -233,13 +232,13 @@ class CodexHome(HomeDirectories):
         return env
 
 
-def _merged(base: Mapping[str, TomlValue], over: Mapping[str, TomlValue]) -> dict[str, TomlValue]:
+def _merge(base: Mapping[str, TomlValue], over: Mapping[str, TomlValue]) -> dict[str, TomlValue]:
     """Return ``base`` with the values of ``over``; tables in both are merged."""
     merged = dict(base)
     for key, value in over.items():
         base_value = merged.get(key)
         if isinstance(base_value, Mapping) and isinstance(value, Mapping):
-            merged[key] = _merged(base_value, value)
+            merged[key] = _merge(base_value, value)
         else:
             merged[key] = value
     return merged

@@ -265,7 +265,6 @@ class _Server:
         return answer
 
     def _serve(self, request: JsonObject) -> None:
-        """Handle a request, in a thread, and send the answer."""
         params = object_at(request, "params")
         result: JsonObject | None = None
         error = {"code": METHOD_NOT_FOUND, "message": f"no method {request['method']}"}

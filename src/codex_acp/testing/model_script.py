@@ -412,7 +412,7 @@ class ModelScript:
         except ValueError as error:
             raise MisuseError(f"the model script is not JSON: {error}") from error
         responses = _member(document, "responses", list, "the model script")
-        return cls(*(_response(raw, f"responses[{index}]") for index, raw in enumerate(responses)))
+        return cls(*(_parse_response(raw, f"responses[{i}]") for i, raw in enumerate(responses)))
 
     @classmethod
     def from_file(cls, path: str | PathLike[str]) -> ModelScript:
@@ -486,9 +486,9 @@ _POSITIONAL = {
 """Type of a step whose constructor takes a list as positional arguments → the list's JSON name."""
 
 
-def _response(raw: object, where: str) -> ModelResponse:
+def _parse_response(raw: object, where: str) -> ModelResponse:
     steps = [
-        _step(step, f"{where}.steps[{index}]")
+        _parse_step(step, f"{where}.steps[{index}]")
         for index, step in enumerate(_member(raw, "steps", list, where))
     ]
     fields = cast("dict[str, object]", raw)
@@ -504,7 +504,7 @@ def _response(raw: object, where: str) -> ModelResponse:
     return ModelResponse(*steps, when=condition, repeat=fields.get("repeat") is True)
 
 
-def _step(raw: object, where: str) -> Step:
+def _parse_step(raw: object, where: str) -> Step:
     kind = _member(raw, "type", str, where)
     constructor = _CONSTRUCTORS.get(kind)
     if constructor is None:

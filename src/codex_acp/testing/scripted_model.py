@@ -203,7 +203,7 @@ def encode_event(event: Mapping[str, object]) -> bytes:
 def encode_response(steps: Sequence[Step]) -> tuple[StreamPart, ...]:
     """Encode steps other than ``Fail``; adjacent events become one write."""
     parts: list[StreamPart] = []
-    for is_data, group in groupby(_parts(steps), lambda part: isinstance(part, bytes)):
+    for is_data, group in groupby(_response_parts(steps), lambda part: isinstance(part, bytes)):
         if is_data:
             parts.append(b"".join(part for part in group if isinstance(part, bytes)))
         else:
@@ -216,21 +216,21 @@ def with_number(data: bytes, number: int) -> bytes:
     return data.replace(_NUMBER.encode(), str(number).encode())
 
 
-def _parts(steps: Sequence[Step]) -> Iterator[StreamPart]:
+def _response_parts(steps: Sequence[Step]) -> Iterator[StreamPart]:
     yield encode_event({"type": "response.created", "response": {"id": f"resp_{_NUMBER}"}})
     usage = model_script.Usage()
     for index, step in enumerate(steps):
         match step:
             case model_script.Text():
-                yield from _text(step, f"msg_{_NUMBER}_{index}")
+                yield from _text_events(step, f"msg_{_NUMBER}_{index}")
             case model_script.Reasoning():
-                yield from _reasoning(step, f"rs_{_NUMBER}_{index}")
+                yield from _reasoning_events(step, f"rs_{_NUMBER}_{index}")
             case model_script.ToolCall():
-                yield _item("done", _tool_call(step, f"call_{_NUMBER}_{index}"))
+                yield _item_event("done", _tool_call_item(step, f"call_{_NUMBER}_{index}"))
             case model_script.CustomToolCall():
                 call_id = step.call_id or f"call_{_NUMBER}_{index}"
                 call = {"call_id": call_id, "name": step.name, "input": step.input}
-                yield _item("done", {"type": "custom_tool_call", **call})
+                yield _item_event("done", {"type": "custom_tool_call", **call})
             case model_script.Usage():
                 usage = step
             case model_script.Delay() | model_script.Gate():
@@ -240,20 +240,20 @@ def _parts(steps: Sequence[Step]) -> Iterator[StreamPart]:
                 return
             case model_script.Incomplete():
                 details = {"incomplete_details": {"reason": step.reason}}
-                yield _end("incomplete", details, usage)
+                yield _end_event("incomplete", details, usage)
                 return
             case model_script.Failed():
                 error = {"error": {"code": step.code, "message": step.message}}
-                yield _end("failed", error, usage)
+                yield _end_event("failed", error, usage)
                 return
             case Fail():
                 raise AssertionError("Fail is an HTTP answer, not a stream")
             case _:
                 assert_never(step)
-    yield _end("completed", {}, usage)
+    yield _end_event("completed", {}, usage)
 
 
-def _item(stage: str, item: Mapping[str, object]) -> bytes:
+def _item_event(stage: str, item: Mapping[str, object]) -> bytes:
     return encode_event({"type": f"response.output_item.{stage}", "item": item})
 
 
@@ -266,18 +266,18 @@ def _deltas(kind: str, fields: str, deltas: Sequence[str], pause: float) -> Iter
         yield f"{head}{json.dumps(delta)}}}\n\n".encode()
 
 
-def _text(step: model_script.Text, item_id: str) -> Iterator[StreamPart]:
+def _text_events(step: model_script.Text, item_id: str) -> Iterator[StreamPart]:
     item: dict[str, object] = {"type": "message", "role": "assistant", "id": item_id}
-    yield _item("added", {**item, "content": []})
+    yield _item_event("added", {**item, "content": []})
     shared = f'"item_id":"{item_id}","output_index":0,"content_index":0'
     yield from _deltas("response.output_text.delta", shared, step.deltas, step.pause)
     text = "".join(step.deltas)
-    yield _item("done", {**item, "content": [{"type": "output_text", "text": text}]})
+    yield _item_event("done", {**item, "content": [{"type": "output_text", "text": text}]})
 
 
-def _reasoning(step: model_script.Reasoning, item_id: str) -> Iterator[StreamPart]:
+def _reasoning_events(step: model_script.Reasoning, item_id: str) -> Iterator[StreamPart]:
     item: dict[str, object] = {"type": "reasoning", "id": item_id}
-    yield _item("added", {**item, "summary": []})
+    yield _item_event("added", {**item, "summary": []})
     yield encode_event(
         {
             "type": "response.reasoning_summary_part.added",
@@ -289,10 +289,10 @@ def _reasoning(step: model_script.Reasoning, item_id: str) -> Iterator[StreamPar
     shared = f'"item_id":"{item_id}","output_index":0,"summary_index":0'
     yield from _deltas("response.reasoning_summary_text.delta", shared, step.deltas, step.pause)
     text = "".join(step.deltas)
-    yield _item("done", {**item, "summary": [{"type": "summary_text", "text": text}]})
+    yield _item_event("done", {**item, "summary": [{"type": "summary_text", "text": text}]})
 
 
-def _tool_call(step: model_script.ToolCall, default_id: str) -> dict[str, object]:
+def _tool_call_item(step: model_script.ToolCall, default_id: str) -> dict[str, object]:
     call: dict[str, object] = {
         "type": "function_call",
         "call_id": step.call_id or default_id,
@@ -304,7 +304,7 @@ def _tool_call(step: model_script.ToolCall, default_id: str) -> dict[str, object
     return call
 
 
-def _end(status: str, extra: Mapping[str, object], usage: model_script.Usage) -> bytes:
+def _end_event(status: str, extra: Mapping[str, object], usage: model_script.Usage) -> bytes:
     counts = {
         "input_tokens": usage.input_tokens,
         "input_tokens_details": {"cached_tokens": usage.cached_input_tokens},
