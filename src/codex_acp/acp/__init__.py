@@ -1,7 +1,7 @@
 """The Agent Client Protocol (ACP): both sides of a connection, and its models.
 
 The names load when they are first used: importing this package loads no model, pydantic or anyio.
-The models of version 1 are in `codex_acp.acp.types`, those of version 2, a draft, in
+The models of version 1 are in `codex_acp.acp.types`, the models of version 2 (a draft) in
 `codex_acp.acp.v2`. A side uses the unstable parts only if it was given ``unstable`` handlers.
 """
 

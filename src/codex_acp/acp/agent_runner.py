@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 
     Reason = types.StopReason | None
     Answer = Callable[["PromptTurn"], Awaitable[Reason] | Reason]
+    Handler = Callable[[Any], Awaitable[Any]]
 
 
 ALLOW: Final = types.PermissionOption(option_id="allow", name="Allow", kind="allow_once")
@@ -334,9 +335,7 @@ class _Agent:
         self._turns[session_id] = None
         return types.NewSessionResponse(session_id=session_id)
 
-    def _wrap_opening(
-        self, handler: Callable[[Any], Awaitable[Any]]
-    ) -> Callable[[Any], Awaitable[Any]]:
+    def _wrap_opening(self, handler: Handler) -> Handler:
         """Wrap the program's handler that opens a session: note the session's id."""
 
         async def run(request: Any) -> Any:
@@ -347,9 +346,7 @@ class _Agent:
 
         return run
 
-    def _wrap_closing(
-        self, handler: Callable[[Any], Awaitable[Any]]
-    ) -> Callable[[Any], Awaitable[Any]]:
+    def _wrap_closing(self, handler: Handler) -> Handler:
         """Wrap the program's handler that closes a session: cancel the turn, refuse prompts."""
 
         async def run(request: Any) -> Any:

@@ -111,7 +111,6 @@ class _PromptTurn:
             self._end.set_result(self._idle)
 
     def fail(self, error: Exception) -> None:
-        """End the turn with an error."""
         if not self._end.done():
             self._end.set_exception(error)
             self._end.exception()  # else asyncio logs the error if nobody awaits `end`
@@ -293,7 +292,6 @@ class V2AgentAsV1:
                 del self._turns[request.session_id]
 
     def session_cancel(self, notification: v1.CancelNotification) -> None:
-        """Cancel the turns of a session."""
         for turn in self._turns.get(notification.session_id, ()):
             turn.was_cancelled = True
         self._side.v2.session_cancel(

@@ -121,7 +121,8 @@ def features_in(capabilities: object, version: int = PROTOCOL_VERSION) -> Client
     compaction, boolean options, terminals of the agent and sub-agents."""
     elicitation, auth = object_at(capabilities, "elicitation"), object_at(capabilities, "auth")
     features = ClientFeatures(
-        elicitation_form=_has(elicitation, "form"), elicitation_url=_has(elicitation, "url")
+        elicitation_form=_has_object(elicitation, "form"),
+        elicitation_url=_has_object(elicitation, "url"),
     )
     if version != PROTOCOL_VERSION:
         terminal = auth.get("terminal")
@@ -142,12 +143,12 @@ def features_in(capabilities: object, version: int = PROTOCOL_VERSION) -> Client
         write_text_file=fs.get("writeTextFile") is True,
         terminal=value_at(capabilities, "terminal") is True,
         terminal_auth=auth.get("terminal") is True,
-        notices=_has(session, "notices"),
-        compaction=_has(session, "compaction"),
-        boolean_config_options=_has(object_at(session, "configOptions"), "boolean"),
+        notices=_has_object(session, "notices"),
+        compaction=_has_object(session, "compaction"),
+        boolean_config_options=_has_object(object_at(session, "configOptions"), "boolean"),
         terminal_output_meta=meta.get("terminal_output") is True,
         terminal_auth_meta=meta.get("terminal-auth") is True,
-        subagents=_has(object_at(capabilities), "subagents"),
+        subagents=_has_object(object_at(capabilities), "subagents"),
     )
 
 
@@ -164,13 +165,13 @@ def _agent_features(capabilities: object) -> AgentFeatures:
     mcp = object_at(capabilities, "mcpCapabilities")
     return AgentFeatures(
         load_session=value_at(capabilities, "loadSession") is True,
-        list_sessions=_has(session, "list"),
-        delete_session=_has(session, "delete"),
-        resume_session=_has(session, "resume"),
-        close_session=_has(session, "close"),
-        fork_session=_has(session, "fork"),
-        additional_directories=_has(session, "additionalDirectories"),
-        logout=_has(object_at(capabilities, "auth"), "logout"),
+        list_sessions=_has_object(session, "list"),
+        delete_session=_has_object(session, "delete"),
+        resume_session=_has_object(session, "resume"),
+        close_session=_has_object(session, "close"),
+        fork_session=_has_object(session, "fork"),
+        additional_directories=_has_object(session, "additionalDirectories"),
+        logout=_has_object(object_at(capabilities, "auth"), "logout"),
         prompt_image=prompt.get("image") is True,
         prompt_audio=prompt.get("audio") is True,
         prompt_embedded_context=prompt.get("embeddedContext") is True,
@@ -213,8 +214,7 @@ def is_supported_version(answered: int, supported: Collection[int] = SUPPORTED_V
     return answered in supported
 
 
-def _has(capabilities: dict[str, Any], key: str) -> bool:
-    """Return whether ``key`` has an object, even an empty one."""
+def _has_object(capabilities: dict[str, Any], key: str) -> bool:
     return isinstance(capabilities.get(key), dict)
 
 

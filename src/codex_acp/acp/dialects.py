@@ -199,7 +199,7 @@ def dialect(version: int, side: SideName, handlers: AnyHandlers) -> Dialect:
 
 
 def methods_of(methods: Mapping[str, MethodInfo], *, unstable: bool) -> dict[str, MethodInfo]:
-    """Return the methods of the stable schema, or those that only the unstable schema has."""
+    """Return the methods of the stable schema, or the methods that only the unstable schema has."""
     return {method: info for method, info in methods.items() if info.experimental == unstable}
 
 
@@ -212,7 +212,7 @@ def is_unstable(model: type[WireModel]) -> bool:
 @cache
 def _unstable_names(package: str) -> ModuleType:
     """Return the generated module with the names of unstable models (``TYPES``), of unstable fields
-    by model (``FIELDS``), and of models that contain one of these (``CONTAINING``)."""
+    by model (``FIELDS``), and of models that contain any of both (``CONTAINING``)."""
     return import_module(f"{package}.unstable")
 
 

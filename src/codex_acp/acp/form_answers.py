@@ -8,9 +8,9 @@ Null counts as absent. A whole number such as 3.0 counts as an integer and becom
 expressions than Python.
 Forms are plain JSON here, the same in both versions of ACP.
 
-Sources: ``ElicitationSchema`` of ``schema/acp``. The formats are those of JSON Schema 2020-12
+Sources: ``ElicitationSchema`` of ``schema/acp``. The formats are from JSON Schema 2020-12
 validation, section 7.3: ``email`` is the mailbox of RFC 5321 (without quoted local parts and
-address literals), ``uri`` that of RFC 3986, ``date`` and ``date-time`` those of RFC 3339, which has
+address literals), ``uri`` is from RFC 3986, ``date`` and ``date-time`` are from RFC 3339, which has
 no date-time without an offset.
 """
 

@@ -327,7 +327,6 @@ class _Session:
         self._send({"sessionUpdate": "state_update", "state": "idle", **end})
 
     async def wait_idle(self) -> None:
-        """Wait until no prompt runs."""
         async with self._turn:
             pass
 

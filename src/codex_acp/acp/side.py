@@ -197,7 +197,7 @@ class Side:
         try:
             return await self._stack.__aexit__(kind, error, trace)
         except BaseExceptionGroup as group:
-            # The task group wraps what the body raised; the caller should see it as it was.
+            # The task group wraps the error of the body; the caller should see the error itself.
             for each in group.exceptions:
                 if isinstance(each, ProgramExit):
                     raise each.error from None
@@ -223,7 +223,7 @@ class Side:
         """Never called: the connection refuses a second request with the id of an open one."""
 
     def on_notification(self, notification: Notification) -> None:
-        """Queue the notification behind all messages that arrived before it."""
+        """Queue the notification after all earlier messages."""
         self._loop.call_soon(self._handle_notification, notification)
 
     def on_batch_end(self) -> None:
@@ -249,9 +249,9 @@ class Side:
     async def call_as(self, version: int, method: str, params: WireModel | Any | None) -> Any:
         """Send a request; return its result as a model.
 
-        Raises what `Connection.call` raises (ErrorReply, LineTooLong, TransportError). Raises
-        InvalidPayload for a result that does not fit, MisuseError for an unstable method or a
-        version that the connection does not speak.
+        Raises as `Connection.call` (ErrorReply, LineTooLong, TransportError), InvalidPayload for a
+        result that does not fit, MisuseError for an unstable method or a version that the
+        connection does not speak.
         """
         dialect = self._dialect_for(version)
         dialect.refuse_unstable(method, dialect.own_methods[method], params)

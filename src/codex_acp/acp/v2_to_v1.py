@@ -58,7 +58,7 @@ def v1_model(name: str, value: object) -> Any:
 
 
 def convert_each(convert: Callable[[Json], Json | None], values: object) -> list[Json]:
-    """Convert each object of a list; leave out those for which ``convert`` returns None."""
+    """Convert each object of a list; leave out each for which ``convert`` returns None."""
     if not isinstance(values, Sequence):
         return []
     converted = (convert(value) for value in values if isinstance(value, dict))
@@ -101,7 +101,7 @@ def auth_method(method: Json) -> Json | None:
 
 
 def agent_capabilities(capabilities: Json, *, has_logins: bool) -> Json:
-    """Convert an agent's capabilities, with those that every agent of version 2 has."""
+    """Convert an agent's capabilities; add the capabilities of every agent of version 2."""
     converted: Json = {"_meta": capabilities["_meta"]} if "_meta" in capabilities else {}
     if has_logins:
         converted["auth"] = {"logout": {}}
@@ -144,7 +144,7 @@ OUTPUT_LIMIT: Final = 1 << 16
 MAX_CONTENT_CHARACTERS: Final = 1 << 20
 """Characters at the end of one tool call's content that are kept."""
 MAX_CALLS_WITH_CONTENT: Final = 64
-"""Tool calls whose content is kept: those that were updated last."""
+"""Last updated tool calls, whose content is kept."""
 MAX_CALLS: Final = 10_000
 """Tool calls whose ids are kept."""
 MAX_TERMINALS: Final = 256
@@ -579,7 +579,7 @@ class UpdatesToV1:
             content = _content_after(content, texts, sent.length)
             v1_id = self._note_sent(message_id, text[sent.length :])
         elif sent is not None and sent.length and "content" in update:
-            # Version 1 cannot take back what was sent: the new content becomes another message.
+            # Version 1 cannot take back sent content: the new content becomes another message.
             self._replaced += 1
             v1_id = f"{message_id}#{self._replaced}"
             self._sent[message_id] = _SentText(v1_id, text)
@@ -596,7 +596,7 @@ class UpdatesToV1:
 
 
 def _models(updates: list[Json]) -> list[Update]:
-    """Decode updates of version 1; leave out those that do not fit."""
+    """Decode updates of version 1; leave out updates that do not fit."""
     decoded = [v1_model("SessionUpdate", update) for update in updates]
     return [update for update in decoded if update is not None]
 

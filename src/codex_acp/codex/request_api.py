@@ -62,7 +62,7 @@ class RequestApi(HandlerRegistration, AppServerConnection):
         self._requests.handle(rows)
 
     def _guarded(self, handler: Callable[[Any], Awaitable[Any]]) -> Callable[[Any], Awaitable[Any]]:
-        """Return ``handler`` behind the policy runner, which refuses requests that share an id."""
+        """Wrap ``handler`` in the policy runner, which refuses requests that share an id."""
         runner = self._policy_runner
 
         async def handle(request: Any) -> Any:

@@ -128,7 +128,6 @@ class Codex(LoopCalls, WaitingCalls):
         return self
 
     def __exit__(self, *_exc: object) -> None:
-        """Close, as `close` does."""
         self.close()
 
     def close(self) -> None:
@@ -142,7 +141,7 @@ class Codex(LoopCalls, WaitingCalls):
             self.call(self.client.aclose)
         finally:
             loop, self._loop = self._loop, None
-            if loop is not None:
+            if loop is not None:  # else another thread has closed it meanwhile
                 loop.stop()
 
     @property

@@ -110,7 +110,7 @@ def answer_id_of(request: server_requests.ServerRequest) -> tuple[str, str] | No
 
 
 def changes_of(approval: ApprovalRequest) -> Sequence[models.FileUpdateChange]:
-    """Return the file changes to approve; those of the protocol's first version are converted."""
+    """Return the file changes to approve, converted from the protocol's first version if needed."""
     match approval:
         case FileChangeApproval(item=item):
             return item.changes

@@ -84,7 +84,7 @@ def as_async(function: Callable[[Any], Any]) -> Callable[[Any], Awaitable[Any]]:
 
 
 async def call(callback: Callable[[Any], Any], argument: object) -> Any:
-    """Call a function, async or sync (in a thread of its own), and await what it returns."""
+    """Call a function, async or sync (in a thread of its own), and await the result."""
     if is_async(callback):
         return await callback(argument)
     return await awaited(await in_worker_thread(lambda: callback(argument)))

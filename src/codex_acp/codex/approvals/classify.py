@@ -156,7 +156,7 @@ def classify(request: ServerRequest, items: Items) -> Classified:
     """Return the class of ``request``, given the running items; never raise for its content."""
     match request:
         case ItemCommandExecutionRequestApproval():
-            return _command(request, items)
+            return _classify_command(request, items)
         case ItemFileChangeRequestApproval():
             if (refused := _refused_without_turn(request, items)) is not None:
                 return refused
@@ -170,9 +170,9 @@ def classify(request: ServerRequest, items: Items) -> Classified:
             environments = items.environments_of(request.params.thread_id)
             return refused or PermissionsApproval(request, environments)
         case McpServerElicitationRequest():
-            return _elicitation(request, items)
+            return _classify_elicitation(request, items)
         case ItemToolRequestUserInput():
-            return _user_input(request, items)
+            return _classify_user_input(request, items)
         case ItemToolCall():
             tool = _quoted(request.params.tool)
             return ProgramOnly(request, f"the tool {tool} belongs to a program that is not there")
@@ -188,7 +188,7 @@ def classify(request: ServerRequest, items: Items) -> Classified:
             assert_never(request)
 
 
-def _command(request: ItemCommandExecutionRequestApproval, items: Items) -> Classified:
+def _classify_command(request: ItemCommandExecutionRequestApproval, items: Items) -> Classified:
     kind = request.params.kind
     match kind:
         case "command" | "writeStdin" | "humanCommand":
@@ -223,14 +223,14 @@ def _refused_without_turn(
 # --- elicitations of MCP servers ---------------------------------------------------------------
 
 
-def _elicitation(request: McpServerElicitationRequest, items: Items) -> Classified:
+def _classify_elicitation(request: McpServerElicitationRequest, items: Items) -> Classified:
     params = request.params
     if isinstance(params, UnknownVariant):
         mode = params.wire().get("mode")
         return Refused(request, f"an MCP server asks in an unknown mode, {_quoted(mode)}")
     meta: dict[str, Any] = params.meta if isinstance(params.meta, dict) else {}
     if APPROVAL_KIND in meta:
-        return _claimed_approval(request, meta, items)
+        return _classify_claim(request, meta, items)
     match params:
         case models.McpUserVerificationElicitationParams():
             server = full_server_name(params.server_name, params.environment_id)
@@ -252,7 +252,7 @@ def _quoted(value: object) -> str:
     return f"{value!r:.{_MAX_QUOTED}}"
 
 
-def _claimed_approval(
+def _classify_claim(
     request: McpServerElicitationRequest, meta: dict[str, Any], items: Items
 ) -> Classified:
     """Classify a request that claims to be an approval. Codex's own items must prove the claim,
@@ -295,7 +295,7 @@ def _is_claimed(call: models.McpToolCallThreadItem, meta: dict[str, Any]) -> boo
 # --- questions of the model --------------------------------------------------------------------
 
 
-def _user_input(request: ItemToolRequestUserInput, items: Items) -> Classified:
+def _classify_user_input(request: ItemToolRequestUserInput, items: Items) -> Classified:
     params = request.params
     if not any(q.id.startswith(APPROVAL_QUESTION) for q in params.questions):
         return UserInput(request)

@@ -142,8 +142,8 @@ def _command_grants(params: models.CommandExecutionRequestApprovalParams) -> Off
     listed = _listed_grants(params)
     if params.kind == "command":
         return listed
-    # No grant may last: a person must decide about each humanCommand, and Codex asks anew before
-    # each input, whatever was granted.
+    # No grant may last: a person must decide about each humanCommand, and Codex asks again
+    # before each input, after any grant.
     return _only_once(listed, f"for {params.kind}")
 
 

@@ -70,7 +70,7 @@ logger = logging.getLogger(__name__)
 RESOLVED: Final = "serverRequest/resolved"
 
 END_OF_DECISION_SECONDS: Final = 2 * END_OF_CALLBACK_SECONDS
-"""Seconds that a withdrawn decision gets to end: twice those of a callback."""
+"""Seconds that a withdrawn decision gets to end: twice the time of a callback."""
 
 INTERRUPT_SECONDS: Final = 10.0
 """Seconds for the answer to an interrupt, which Codex answers at once or never."""
@@ -288,7 +288,9 @@ class PolicyRunner(NotificationSink):
         lineage = (thread_id, *self.items.ancestors_of(thread_id))
         of_lineage = (self.thread_policies[t] for t in lineage if t in self.thread_policies)
         policy = next(of_lineage, self.policy)
-        task = asyncio.get_running_loop().create_task(_decision(policy, question), name="a policy")
+        task = asyncio.get_running_loop().create_task(
+            _call_policy(policy, question), name="a policy"
+        )
         futures: set[asyncio.Future[Any]] = {task, opened.withdrawn}
         try:
             await asyncio.wait(futures, return_when=asyncio.FIRST_COMPLETED)
@@ -449,7 +451,7 @@ def _with_looks(question: ApprovalQuestion, looks: Mapping[str, PathLook]) -> Ap
     )
 
 
-async def _decision(policy: Policy, question: ApprovalQuestion) -> Decision:
+async def _call_policy(policy: Policy, question: ApprovalQuestion) -> Decision:
     try:
         decision: object = await call(policy.decide, question)
     except Exception as error:

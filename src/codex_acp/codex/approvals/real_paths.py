@@ -23,7 +23,7 @@ def look_at(paths: Iterable[str], roots: Mapping[str, str] | None = None) -> dic
     """Return where each path leads, without the text of the file. ``roots`` maps each directory
     that a person has opened to its real path at that time: `PathLook.named` follows the links to
     these directories."""
-    real_roots = sorted((roots or {}).items(), reverse=True)  # a directory before those above it
+    real_roots = sorted((roots or {}).items(), reverse=True)  # a directory before its parents
     return {path: _look(path, real_roots) for path in paths}
 
 

@@ -299,9 +299,9 @@ class PathLook(NamedTuple):
     """A path as one look at the disk found it."""
 
     place: str = ""
-    """The path with the links of its directories followed: what a removal removes."""
+    """The path with the links of its directories followed: the entry that a removal removes."""
     real: str = ""
-    """`place`, followed if it is a link: what is read and written."""
+    """`place`, followed if it is a link: the file that is read and written."""
     named: str = ""
     """The path with only those links followed that lead to the session's directories."""
     exists: bool = False

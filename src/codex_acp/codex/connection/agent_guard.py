@@ -48,8 +48,8 @@ def hook_arguments(python: str, script: str) -> tuple[str, ...]:
     """Return the arguments that make Codex run this script as a hook, and trust its digest."""
     from codex_acp._lazy import sha256_hex  # here: the script itself imports nothing of the package
 
-    command = _string(f"{_shell_quoted(python)} -I -S {_shell_quoted(script)}")
-    matcher = _string(MATCHER)
+    command = _quoted(f"{_shell_quoted(python)} -I -S {_shell_quoted(script)}")
+    matcher = _quoted(MATCHER)
     identity = (  # Codex hashes the hook in this form: JSON with sorted keys
         f'{{"event_name":"pre_tool_use","hooks":[{{"async":false,"command":{command},'
         f'"timeout":{TIMEOUT_SECONDS},"type":"command"}}],"matcher":{matcher}}}'
@@ -134,7 +134,7 @@ def _rollout_path(thread: str, home: str) -> str | None:
     return None
 
 
-def _string(value: str) -> str:
+def _quoted(value: str) -> str:
     """Write a string that is valid in JSON and TOML."""
     escaped = value.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'

@@ -126,12 +126,10 @@ class AppServerConnection(CodexCalls):
         self._server: InitializeResponse | None = None
 
     async def __aenter__(self) -> Self:
-        """Connect, as `connect` does."""
         await self.connect()
         return self
 
     async def __aexit__(self, *_exc: object) -> None:
-        """Close, as `aclose` does."""
         await self.aclose()
 
     async def connect(self) -> None:

@@ -233,10 +233,10 @@ def find_codex(
     from_env = env.get(CODEX_PATH_VARIABLE)
     if from_env:
         return _named_binary(from_env, "CODEX_PATH", CODEX_PATH_VARIABLE, env)
-    binary, why_no_wheel = _from_wheel()
+    binary, why_no_wheel = _find_in_wheel()
     if binary is not None:
         return binary
-    path, why_not_on_path = _on_path("codex", env)
+    path, why_not_on_path = _find_on_path("codex", env)
     if path is not None:
         return CodexBinary(path, "PATH")
     not_set = f"{CODEX_PATH_VARIABLE} is not set"
@@ -246,7 +246,7 @@ def find_codex(
 def _named_binary(name: str, source: Source, label: str, env: Mapping[str, str]) -> CodexBinary:
     """Return the binary of a path, or of a bare name on PATH; ``label`` names its source."""
     if os.path.dirname(name) == "" and not name.startswith("~"):
-        path, problem = _on_path(name, env)
+        path, problem = _find_on_path(name, env)
         if path is None and not os.path.exists(name):
             raise _not_found([f"{label} names {name!r}: {problem}"])
         if path is not None:
@@ -271,7 +271,7 @@ def _must_be_executable(path: str) -> None:
         raise CodexNotExecutable(message)
 
 
-def _from_wheel() -> tuple[CodexBinary | None, str]:
+def _find_in_wheel() -> tuple[CodexBinary | None, str]:
     """Return the wheel's binary, or why there is none."""
     from importlib.machinery import PathFinder  # importing importlib.util takes too long
 
@@ -294,7 +294,7 @@ def _from_wheel() -> tuple[CodexBinary | None, str]:
     return CodexBinary(path, "wheel", None if helpers is None else str(helpers)), ""
 
 
-def _on_path(name: str, env: Mapping[str, str]) -> tuple[str | None, str]:
+def _find_on_path(name: str, env: Mapping[str, str]) -> tuple[str | None, str]:
     """Return the program ``name`` on PATH, or why there is none."""
     refused = []
     for directory in os.get_exec_path(env):

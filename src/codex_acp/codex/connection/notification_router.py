@@ -100,7 +100,6 @@ class NotificationRouter:
         self._forget(sink)
 
     def on_notification(self, method: str, params: JsonValue) -> None:
-        """Deliver one notification."""
         of_thread = self._by_thread.get(thread_of(params)) or self._by_thread.get(None, ())
         for sink, methods in (*self._of_all, *of_thread):
             if methods is not None and method not in methods:

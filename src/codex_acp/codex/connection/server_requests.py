@@ -181,7 +181,7 @@ class ServerRequests:
             self._refuse(request, responder, f"{request.method} was declined: {reason}")
 
     def on_closed(self) -> list[asyncio.Task[None]]:
-        """Cancel the handlers, because the connection is gone and no reply can be sent. Return
+        """Cancel the handlers, because the connection has ended: no reply can be sent. Return
         their tasks, without the current one."""
         self._closing = self._connection_ended = True
         current = asyncio.current_task()

@@ -125,7 +125,7 @@ class ThreadPeers:
         cancels: bool = False,
     ) -> JsonValue:
         """Ask other processes to let a thread go; return the result of ``open_thread``. ``owner``
-        and ``cancels`` are those of `Asker`. Raises ThreadOpenElsewhere if a turn runs in the
+        and ``cancels`` are as in `Asker`. Raises ThreadOpenElsewhere if a turn runs in the
         thread, ``refused`` if no process lets it go. Takes less than three seconds."""
         deadline = monotonic() + TAKE_SECONDS
         may_be_freed, failure, attempts = True, refused, 0
@@ -269,12 +269,12 @@ def _has_open(pid: int, file: os.stat_result) -> bool:
 def _writer(thread_id: str, pid: int) -> Writer:
     process = read_process(pid)
     parent = None if process is None else process.parent
-    started_by = (parent, _name(parent)) if parent is not None and parent > 1 else None
+    started_by = (parent, _process_name(parent)) if parent is not None and parent > 1 else None
     stopped = next((each for each in (pid, parent) if each and _is_stopped(each)), None)
-    return Writer(thread_id, pid, _name(pid), started_by, stopped)
+    return Writer(thread_id, pid, _process_name(pid), started_by, stopped)
 
 
-def _name(pid: int) -> str:
+def _process_name(pid: int) -> str:
     """Return the name of a process without its arguments, which may have secrets."""
     with suppress(OSError):
         name = Path(f"/proc/{pid}/comm").read_text(encoding="utf-8", errors="replace")

@@ -66,26 +66,21 @@ class NotificationStream:
         return f"NotificationStream(thread_id={self._thread_id!r}, waiting={len(self._waiting)})"
 
     async def __aenter__(self) -> Self:
-        """Return the stream itself."""
         return self
 
     async def __aexit__(self, *_exc: object) -> None:
-        """Close the stream."""
         await self.aclose()
 
     def __aiter__(self) -> Self:
-        """Return the stream itself."""
         return self
 
     async def __anext__(self) -> ServerNotification:
-        """Wait for the next event, and return it."""
         while not self._waiting:
             if self._ended:
                 if self._error is not None:
                     raise self._error.with_traceback(None)
                 raise StopAsyncIteration
-            changed = self._changed
-            await changed.wait()
+            await self._changed.wait()
         method, params = self._waiting.popleft()
         if len(self._waiting) <= self._limit // 2:
             self._client.resume_reading(self)
@@ -158,8 +153,7 @@ class TurnMarks(NotificationSink):
     async def wait_for(self, condition: Callable[[], bool]) -> None:
         """Wait until the condition is true, or the connection or the thread has ended."""
         while not (self.lost or self.closed or condition()):
-            changed = self._changed
-            await changed.wait()
+            await self._changed.wait()
 
     async def interrupt(self) -> None:
         """Interrupt the turn, unless it has just ended. Raises the errors of calls."""

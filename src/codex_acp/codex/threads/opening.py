@@ -3,7 +3,7 @@
 If ``thread/start`` names a directory with a sandbox that may write, Codex records the directory as
 trusted, and starts its MCP servers and hooks. A thread is therefore started read-only, and then
 gets its real sandbox. Measured on 0.147 to 0.171: Codex then records and starts nothing, and
-sandbox, approval policy, roots, network and the model's input are those of an ordinary start. The
+sandbox, approval policy, roots, network and the model's input are as in an ordinary start. The
 proxy of ``features.network_proxy`` was measured on 0.147 and 0.163.
 ``thread/resume``, ``thread/fork`` and a turn in another directory trust nothing.
 
@@ -60,7 +60,7 @@ def read_params(cwd: str) -> JsonObject:
 
 
 def trusts_nothing(params: Mapping[str, JsonValue]) -> bool:
-    """Return whether Codex trusts nothing for these params, whatever its configuration."""
+    """Return whether Codex trusts nothing for these params, with any configuration."""
     return not params.get("cwd") or params.get("sandbox") == READ_ONLY
 
 

@@ -497,5 +497,5 @@ class HandOver:
 
 
 def _program_name() -> str:
-    """Return the program's name, which the other process shows to its person."""
+    """Return the program's name, which another process shows to a person."""
     return os.path.basename(sys.argv[0] if sys.argv else "") or "a program"  # noqa: PTH119 - a name

@@ -286,7 +286,7 @@ class ToolCalls(NotificationSink):
 def _by_name(
     tools: Iterable[Tool | Callable[..., object]], known: dict[str, Tool]
 ) -> dict[str, Tool]:
-    """Return tools by name. Raises MisuseError if two, of these or ``known``, have one name."""
+    """Return tools by name. Raises MisuseError if two of ``tools`` and ``known`` have one name."""
     new: dict[str, Tool] = {}
     for each in map(tool, several("tools", tools)):
         same_name = new.get(each.name) or known.get(each.name)

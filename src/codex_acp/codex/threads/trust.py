@@ -1,4 +1,4 @@
-"""Find and record a person's trust in directories, and list what is left out without the trust.
+"""Find and record trust in directories, and list the folders that Codex leaves out without trust.
 
 Also finds instructions that lead out of a directory. Looks at the file system, because trust is by
 repository; makes no call itself. Source: ``ConfigBatchWriteParams`` of
@@ -55,7 +55,7 @@ def is_trusted(directory: str, config_read: JsonValue) -> bool:
     places = [os.path.realpath(directory), root]
     git_dir = _worktree_git_dir(root)
     if git_dir is not None and not is_false_worktree(root):  # the main work tree counts, too
-        common = os.path.join(git_dir, _line(os.path.join(git_dir, "commondir")))
+        common = os.path.join(git_dir, _content_of(os.path.join(git_dir, "commondir")))
         if found := resolved_or_empty(common):
             places.append(os.path.dirname(found))
     level = next((text_at(projects, p, "trust_level") for p in places if p in projects), None)
@@ -105,7 +105,7 @@ def is_false_worktree(root: str) -> bool:
     git_dir = _worktree_git_dir(root)
     if git_dir is None:
         return False
-    named = os.path.join(git_dir, _line(os.path.join(git_dir, "gitdir")))
+    named = os.path.join(git_dir, _content_of(os.path.join(git_dir, "gitdir")))
     worktree, name = os.path.split(named)
     is_link = os.path.islink(os.path.join(root, ".git"))
     return is_link or (resolved_or_empty(worktree), name) != (root, ".git")
@@ -114,11 +114,11 @@ def is_false_worktree(root: str) -> bool:
 def _worktree_git_dir(root: str) -> str | None:
     """Return the git directory that the ``.git`` file of a linked worktree names, or None."""
     git = os.path.join(root, ".git")
-    git_dir = os.path.join(root, _line(git).removeprefix("gitdir:").strip())
+    git_dir = os.path.join(root, _content_of(git).removeprefix("gitdir:").strip())
     return git_dir if os.path.isfile(git) and "worktrees" in git_dir else None
 
 
-def _line(path: str) -> str:
+def _content_of(path: str) -> str:
     """Return the content of a small file; empty if it is no regular file: a pipe may never end."""
     if not os.path.isfile(path):
         return ""
@@ -153,13 +153,13 @@ def trust_arguments(roots: Sequence[str]) -> list[str]:
 def unused_folders(config_read: JsonValue) -> list[tuple[str, list[str]]]:
     """Return each ``.codex`` folder that is left out as untrusted, with a list of its contents."""
     folders = [
-        (folder, contents_of(config, _names(folder)))
+        (folder, contents_of(config, _file_names(folder)))
         for folder, config in untrusted_folders(config_read)
     ]
     return [(folder, contents) for folder, contents in folders if contents]
 
 
-def _names(folder: str) -> list[str]:
+def _file_names(folder: str) -> list[str]:
     try:
         return os.listdir(folder)
     except OSError:  # the app-server may run on another machine

@@ -50,8 +50,8 @@ WARN_AFTER_SECONDS: Final = 120.0
 class Turn(Generic[T]):
     """A turn, from its start to its end. Made by `Thread.turn`; use it once, with ``async with``.
 
-    Entering starts the turn. Iterating yields the typed notifications of the turn, and those of its
-    thread that name no turn, in Codex's order; the last is the `TurnCompletedEvent`, however the
+    Entering starts the turn. Iterating yields the typed notifications of the turn, and of its
+    thread if they name no turn, in Codex's order; the last is the `TurnCompletedEvent`, however the
     turn ended. `result` takes the remaining notifications and returns the whole result. Leaving
     before the end interrupts the turn, and waits for the end at most five seconds; `detach` lets
     the turn run on.
@@ -88,7 +88,7 @@ class Turn(Generic[T]):
         self._left = False
         """Whether the program has left or detached the turn."""
         self._closed = False
-        """Whether the program has taken the notification that Codex closed the thread."""
+        """Whether the program has received the notification that Codex closed the thread."""
         self.thread_id = thread_id
 
     def __repr__(self) -> str:
@@ -103,7 +103,7 @@ class Turn(Generic[T]):
 
     @property
     def so_far(self) -> RunResult[None]:
-        """Return the turn's result up to the last notification that was taken."""
+        """Return the turn's result up to the last notification that the program received."""
         return self._record.result(self.id)
 
     async def __aenter__(self) -> Self:
@@ -122,15 +122,12 @@ class Turn(Generic[T]):
         return self
 
     async def __aexit__(self, *_exc: object) -> None:
-        """Close, as `aclose` does."""
         await self.aclose()
 
     def __aiter__(self) -> Self:
-        """Return the turn itself."""
         return self
 
     async def __anext__(self) -> ServerNotification:
-        """Wait for the next notification, and return it."""
         turn_id = self.id
         while self._record.final_turn is None and not self._left:
             if self._closed:
