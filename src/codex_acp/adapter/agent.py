@@ -341,8 +341,8 @@ class CodexAgent:
 
         async def run() -> PromptResult:
             for is_last in (False, True):
-                ready = early is not None and not is_last  # as `Sessions.ask_early` saw
-                if not ready and not await self.opener.wait_ready(session_id):
+                may_wait = early is None or is_last  # an early turn has begun: it waits for nothing
+                if may_wait and not await self.opener.wait_ready(session_id):
                     break
                 session = self.session(session_id)
                 try:

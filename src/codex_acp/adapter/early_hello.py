@@ -1,4 +1,4 @@
-"""Send ``initialize`` to Codex before an event loop is loaded, if the client has sent it already.
+"""Send ``initialize`` to Codex before an event loop is loaded, if the client has sent one already.
 
 Most clients send ``initialize`` when they start the agent. Codex then does the handshake while this
 process imports its modules. The connection still reads and answers the client's line later.

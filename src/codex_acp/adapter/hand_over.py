@@ -47,7 +47,7 @@ class HandOver:
             if session is not None:
                 session.cancel()
         if session is not None and (asker.cancels or session.driver.machine.activity == "idle"):
-            await session.driver.wait_idle()  # the client may see the end of a turn before this
+            await session.driver.wait_idle()  # the client sees ``idle`` before the driver is idle
         if self._is_busy(session_id, opened):
             return "busy"
         async with self._opener.lock(session_id):

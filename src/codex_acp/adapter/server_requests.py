@@ -162,7 +162,7 @@ class ServerRequestRunner:
 
     async def _look_at(self, approval: ApprovalRequest, session_id: str) -> Looks:
         session, unseen = self._find_session(session_id), unseen_looks(approval)
-        if session is None or unseen:  # the action may be on another machine
+        if session is None or unseen:  # nobody to show it to, or perhaps another machine
             return unseen
         wants_text = wanted_of_changes(changes_of(approval))
         wanted = {path: wants_text.get(path, False) for path in named_paths(approval)}
@@ -229,7 +229,7 @@ class ServerRequestRunner:
             return None
         if not self._items.is_running(thread_id, turn_id):
             return None
-        key = Key(self._generation, questions.method, questions.id)  # no request, so no `_key`
+        key = Key(self._generation, questions.method, questions.id)  # of an item, not of a request
         reply = await self._elicitations.ask(key, routed)
         return reply if isinstance(reply, models.ToolRequestUserInputResponse) else None
 

@@ -47,8 +47,8 @@ INTERRUPT_SECONDS: Final = 10.0
 """Seconds to wait for the reply to ``turn/interrupt``, which Codex sends at once or never."""
 
 LOOK_BACK: Final = 8
-"""Newest turns in which `TurnCalls.look_up` searches: a thread runs one turn at a time, so a turn
-that ran a moment ago is one of these."""
+"""Newest turns in which `TurnCalls.look_up` searches. A thread runs one turn at a time, so a turn
+that ran a moment ago is among them."""
 
 MAX_STDERR: Final = 16 * 1024
 """Characters of an error that quotes the end of a process's stderr."""

@@ -102,7 +102,7 @@ class AppServer(NotificationSink):
             return self._connection
 
     async def warm_up(self) -> None:
-        """Do the handshake with Codex early; the next `connection` call raises an error of it."""
+        """Do the handshake early; the next `connection` call raises its error, if any."""
         async with self._lock:
             if self._connection is None and self._failure is None:
                 try:

@@ -302,9 +302,9 @@ class SessionMethods:
                 await session.stop()
         await self._opener.store_unprompted(session_id, UNLOAD_SECONDS)
         shown = session.sub_agents.threads
-        known = opened.connection.intake.items.sub_agents_of(session_id)
+        started = opened.connection.intake.items.sub_agents_of(session_id)
         # Bounded, because a model can name any number of threads that do not exist.
-        sub_agents = list(dict.fromkeys((*shown, *known)))[:MAX_SUB_AGENTS]
+        sub_agents = list(dict.fromkeys((*shown, *started)))[:MAX_SUB_AGENTS]
         self._sessions.close(session_id)
         self._config.forget(session_id)
         self._sessions.transcript.record_closed(session_id, why)

@@ -87,7 +87,7 @@ class Setup(NamedTuple):
     client: SessionClient | None = None
     """The session's own client, if it has one (over the network)."""
     cancels: bool = False
-    """Whether another process cancels what runs in the session there, to hand the session over."""
+    """Whether a process that has the session open cancels its turn to hand the session over."""
 
     @property
     def cwd(self) -> str:
@@ -151,7 +151,7 @@ class SessionOpener:
             )
         except (ErrorReply, NotAnswered, TransportError) as error:
             raise opening_errors.session_error(error) from error
-        if codex.believes_worktrees:  # would trust a directory that calls itself a worktree
+        if codex.believes_worktrees:  # this Codex trusts directories that call themselves worktrees
             params = without_false_worktree(setup.params, setup.cwd, config_read)
             setup = setup._replace(params=params)
         if "developerInstructions" in setup.params:  # the configured instructions come first
