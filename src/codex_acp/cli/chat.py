@@ -424,7 +424,7 @@ class ChatInput:
                 if not text:
                     return 1
                 digits = text.lstrip("0")
-                if digits in map(str, range(1, most + 1)):
+                if digits in map(str, range(1, most + 1)):  # `int` also reads "+1" and "1_0"
                     return int(digits)
                 self._screen.write_now(f"[a number from 1 to {most}]\n")
 

@@ -194,6 +194,7 @@ VERSION_SECONDS: Final = 20.0
 MAX_KEY_PARTS: Final = 32
 """Most parts of a dotted key, for which Python's TOML parser takes quadratic time."""
 _PART: Final = rb"""(?:[\w-]++|"(?:[^"\\\n]|\\.)*+"?|'[^'\n]*+'?)[ \t]*+"""
+"""Matches one part of a dotted key, bare or quoted; the last quote may be missing."""
 _KEYS: Final = re.compile(
     rb"(?P<long>(?:%b\.[ \t]*+){%d})|(?:%b\.?+[ \t]*+)++" % (_PART, MAX_KEY_PARTS, _PART)
 )

@@ -37,11 +37,11 @@ _FIGURE: Final = re.compile(
     r"|[a-z]{2,3}[_-][A-Z]{2}(?:\.[\w-]{1,12})?(?:@[a-z]{1,10})?|C\.(?:UTF-8|utf8)"
 )
 """A number with or without a unit, a version, a date, a time zone or a locale."""
-_ITEMS: Final = re.compile(r"[,;]\s*|\s+(?=--?[A-Za-z])")
+_BETWEEN_ITEMS: Final = re.compile(r"[,;]\s*|\s+(?=--?[A-Za-z])")
 _SETTING: Final = re.compile(r"(-{0,2}[A-Za-z][\w:-]*)(?:[= ](.*))?", re.DOTALL)
 _HOST: Final = re.compile(r"(?:localhost|\[[0-9a-f:]{2,39}\]|\.?[\w-]{1,63}(?:\.[\w-]{1,63})+)(?::\d{1,5})?")  # fmt: skip  # noqa: E501
 _WORDS: Final = re.compile(r"[A-Za-z0-9]+(?:[-_./ ][A-Za-z0-9]+)*")
-_BETWEEN: Final = re.compile(r"[-_./ ]")
+_BETWEEN_WORDS: Final = re.compile(r"[-_./ ]")
 _WORDS_WITH_DIGITS: Final = frozenset({"256color", "base64", "oauth2", "python3", "sha256", "utf8"})
 """Words that are no secrets in spite of their digits."""
 _NUMBERED: Final = re.compile(r"[A-Za-z]{0,2}\d{1,2}[A-Za-z]?")
@@ -61,7 +61,7 @@ _MAX_SLUG: Final = 100
 
 def is_plain(text: str) -> bool:
     """Return whether a value, or each item in it, is a few words, a figure, a host or a path."""
-    return len(text) <= _MAX_VALUE and all(map(_is_plain_item, _ITEMS.split(text.strip())))
+    return len(text) <= _MAX_VALUE and all(map(_is_plain_item, _BETWEEN_ITEMS.split(text.strip())))
 
 
 def is_path(text: str) -> bool:
@@ -113,7 +113,7 @@ def _are_words(text: str) -> bool:
     if not _WORDS.fullmatch(text):
         return False
     words = numbers = 0
-    for part in _BETWEEN.split(text):
+    for part in _BETWEEN_WORDS.split(text):
         if part.lower() in _WORDS_WITH_DIGITS or (part.isalpha() and _is_word(part)):
             words += 1
         elif _NUMBERED.fullmatch(part):

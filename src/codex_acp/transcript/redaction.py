@@ -139,6 +139,7 @@ class Pieces:
             text = piece = text_at(update, *path)
             if piece is None:
                 continue
+            # The pieces of a terminal's text may arrive in updates of several kinds.
             kind = update.get("sessionUpdate") if path[0] == "content" else "terminal"
             text_id = f"{kind} {params.get('sessionId')} {value_at(update, *id_path)}"
             if in_base64 := id_path == ("terminalId",):

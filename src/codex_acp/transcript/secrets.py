@@ -326,7 +326,7 @@ def secret_spans(text: str, typed: Iterable[str]) -> Iterator[tuple[int, int]]:
         yield match.end(1), match.end()
     for secret in (*_remembered, *typed):
         yield from _occurrences(secret, text)
-        first = secret[:_MIN_START]
+        first = secret[:_MIN_START]  # the text may end with the start of the secret
         at = text.find(first, max(0, len(text) - len(secret) + 1))
         while at >= 0 and not secret.startswith(text[at:]):
             at = text.find(first, at + 1)
