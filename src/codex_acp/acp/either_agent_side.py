@@ -127,7 +127,7 @@ class EitherAgentSide(Side):
         except BaseException:
             if is_first:
                 self._version = None
-            self._initialized = not is_first
+            self._initialized = not is_first  # a repetition that fails changes nothing
             raise
         self._initialized = True
         return result

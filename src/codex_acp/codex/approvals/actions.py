@@ -452,7 +452,7 @@ class ActionIds(Generic[K]):
         return bool(self._entries_of(key))
 
     def apply(self, event: notifications.ServerNotification) -> Collision[K] | None:
-        """Apply one notification; return a collision if it reports another action than shown."""
+        """Apply one notification; return a collision if another action than shown runs."""
         match event:
             case notifications.ItemStartedEvent(params=started):
                 return self._fail_differing(started.thread_id, started.turn_id, started.item)

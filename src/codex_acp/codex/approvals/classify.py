@@ -256,7 +256,7 @@ def _classify_claim(
     request: McpServerElicitationRequest, meta: dict[str, Any], items: Items
 ) -> Classified:
     """Classify a request that claims to be an approval. Codex's own items must prove the claim,
-    because an MCP server can make it, too (contract 2.7)."""
+    because an MCP server can claim so, too (contract 2.7)."""
     params, kind = request.params, meta[APPROVAL_KIND]
     server = "an MCP server"
     if not isinstance(params, UnknownVariant):

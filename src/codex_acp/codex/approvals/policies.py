@@ -11,8 +11,9 @@ it lists ``cat a`` alone. A command is therefore allowed only if each of its sim
 named, and if its simple commands include all that Codex lists.
 
 Codex's own settings decide whether Codex asks at all. Checked on Codex 0.163: under approval policy
-``never`` it asks nobody, and in a sandbox the tool or the escalated command fails; with full access
-everything runs. ``on-request`` and every ``granular`` policy ask about MCP tools in every sandbox.
+``never`` nobody is asked, and in a sandbox the tool or the escalated command fails; with full
+access everything runs. ``on-request`` and each ``granular`` policy ask about MCP tools in every
+sandbox.
 """
 
 from __future__ import annotations

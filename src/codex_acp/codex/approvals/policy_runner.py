@@ -185,7 +185,7 @@ class PolicyRunner(NotificationSink):
     async def _reply_of(
         self, handler: _Handler, request: ServerRequest, withdrawn: asyncio.Future[Deny]
     ) -> WireModel:
-        """Return the handler's reply, or the refusal if another request shares its id."""
+        """Return the handler's reply, or the refusal if two requests share an id."""
         task, is_waiting = asyncio.current_task(), True
         assert task is not None
 
@@ -241,8 +241,8 @@ class PolicyRunner(NotificationSink):
     async def _enter(
         self, key: _Key, question: ApprovalQuestion | actions.Place
     ) -> _OpenQuestion | None:
-        """Open the question; return None, and fail closed, if Codex could confuse its action. For
-        a request that is no known approval, ``question`` is the place."""
+        """Open the question; return None, and fail closed, if Codex could confuse the action. For a
+        request that is no known approval, ``question`` is the place."""
         thread_id, turn_id, turn = question.thread_id, question.turn_id or "", None
         if isinstance(question, actions.Place):
             collision = self._ids.enter(key, question, turn_id)

@@ -66,8 +66,8 @@ class ThreadPeers:
     """Asks other processes for threads, and answers their questions, for any connection to Codex.
 
     ``client`` returns the name of the client that this process serves. ``let_go`` is called with
-    a thread's id and the `Asker` that wants the thread; it lets the thread go if it may, and
-    returns the thread's state.
+    a thread's id and the `Asker` that wants the thread; the function lets the thread go if
+    allowed, and returns the thread's state.
     """
 
     def __init__(

@@ -220,11 +220,9 @@ class _Reader:
         for path, is_left_out in self._submodules(git_dir, hash_bytes):
             for root in trees:
                 submodule = os.path.join(root, path)
-                if is_left_out:
-                    if self._place(submodule) is not None:
-                        why = "the index leaves it out, yet it is there"
-                        self._note_unreadable(submodule, why)
-                elif (its_git_dir := self._git_dir_of(submodule)) is not None:
+                if is_left_out and self._place(submodule) is not None:
+                    self._note_unreadable(submodule, "the index leaves it out, yet it is there")
+                elif not is_left_out and (its_git_dir := self._git_dir_of(submodule)) is not None:
                     self._unread.append((its_git_dir, submodule))
 
     def _read_config(self, path: str, files: list[tuple[str, Entries]], depth: int = 0) -> None:

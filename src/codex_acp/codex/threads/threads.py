@@ -106,8 +106,8 @@ class Threads:
     ) -> Thread:
         """Load a thread that Codex has stored, so that turns can run in it.
 
-        ``tools`` are the functions for the tools with which the thread was started; their names
-        must be those of the tools. ``trust`` and ``policy`` are as in `start`. Without a ``policy``
+        ``tools`` are the functions for the tools with which the thread was started, with the
+        names of these tools. ``trust`` and ``policy`` are as in `start`. Without a ``policy``
         the thread keeps the policy with which this client opened it, or has the client's policy.
         """
         thread = self.get(thread_id)

@@ -268,7 +268,7 @@ class ToolCalls(NotificationSink):
         """Cancel calls for which Codex does not wait any more. When a turn ends, Codex does not
         always send ``serverRequest/resolved`` for its calls."""
         if method == "serverRequest/resolved":
-            request_id = value_at(params, "requestId")
+            request_id = value_at(params, "requestId")  # of any type, perhaps not hashable
             self._cancel_calls([k for k in self._running if k == (type(request_id), request_id)])
         elif method == "turn/completed":
             turn_id = value_at(params, "turn", "id")
@@ -380,7 +380,7 @@ class _StrictConverter:
         return part
 
     def _inline(self, part: dict[str, Any], path: str) -> dict[str, Any]:
-        """Replace a reference that has other keywords beside it by the schema it refers to."""
+        """Replace a reference that has other keywords beside it by the referenced schema."""
         reference = part["$ref"]
         if reference in self._inlined:  # a recursive reference stays
             return {"$ref": reference}

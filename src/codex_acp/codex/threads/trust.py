@@ -119,7 +119,7 @@ def _worktree_git_dir(root: str) -> str | None:
 
 
 def _content_of(path: str) -> str:
-    """Return the content of a small file; empty if it is no regular file: a pipe may never end."""
+    """Return the content of a small regular file, else an empty text: a pipe may never end."""
     if not os.path.isfile(path):
         return ""
     try:
