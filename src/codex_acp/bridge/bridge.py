@@ -421,7 +421,7 @@ class Bridge:
     ) -> Decline:
         """Decline a request with the reply ``result``, or with the refusal of its method."""
         result = result or refusals.refusal(request.method, request.params, reason)
-        # An older question with the same id may just have got a reply: Codex expects one.
+        # An older question with this id may just have got a reply, but Codex expects one reply.
         out.replies = [r for r in out.replies if _key(r.id) != _key(request.id)]
         out.replies.append(Reply(request.id, result))
         if has_notice:
@@ -534,7 +534,7 @@ class Bridge:
         elif isinstance(event, notifications.ErrorEvent) and not (
             event.params.will_retry or self._items.is_running(self.thread_id, event.params.turn_id)
         ):
-            out.end = failure(event.params.error)  # this turn never begins
+            out.end = failure(event.params.error)  # the turn never begins
             out.events.append(StateChanged("idle", out.end))
 
     def _interrupt_reach_elsewhere(

@@ -120,7 +120,7 @@ class Baseline:
         (self.git_dir / "objects" / "info" / "alternates").write_text(folders, encoding="utf-8")
         with suppress(OSError, ValueError):
             if index is not None:
-                written = index.stat().st_mtime_ns  # git compares this time with those of files
+                written = index.stat().st_mtime_ns  # git compares this time with the files' times
                 content = read_regular(index, INDEX_LIMIT)
                 digest_read = hashlib.sha256(content).hexdigest()
                 if digest in (None, digest_read):
@@ -168,7 +168,7 @@ async def changes_since(baseline: Baseline) -> Changes:
         if not stat.S_ISDIR(baseline.work_tree.lstat().st_mode):
             return Changes(None, "the patch is not made: the worktree is no directory any more")
         async with asyncio.timeout(PATCH_SECONDS):
-            # A new git directory, because the agent may have written to that of the baseline.
+            # A new git directory, because the agent may have written to the baseline's directory.
             old, digest = baseline.git_dir, baseline.index_digest
             new = old.with_name(f"{old.name}-{uuid.uuid4().hex}")
             current = replace(baseline, git_dir=new)  # removed below, also if the copy is too slow
@@ -213,7 +213,7 @@ def _listed(names: Iterable[str]) -> str:
 
 
 async def _add_files(baseline: Baseline, *, users_index: bool = False) -> frozenset[str]:
-    """Add the worktree's files that are not ignored to our index; return those that git cannot
+    """Add the worktree's files that are not ignored to our index; return files that git cannot
     take. ``users_index``: our index is a copy of the user's."""
     large, unreadable = await asyncio.to_thread(_find_problems, baseline.work_tree)
     complete = await _git_add(baseline, large, users_index=users_index)
@@ -267,7 +267,7 @@ def _list_entries(top: int, folder: str) -> list[tuple[str, int, int]]:
 
 
 async def _git_add(baseline: Baseline, without: list[str], *, users_index: bool) -> bool:
-    """Add all files but those in ``without``; return whether git could take them all."""
+    """Add all files but those in ``without``; return whether git could take all of them."""
     specs = os.fsencode("\0".join((":/", *(f":(exclude,top,literal){name}" for name in without))))
     words = ("--all", "--ignore-errors", "--pathspec-from-file=-", "--pathspec-file-nul")
     env, cwd = baseline.env, baseline.work_tree
@@ -367,7 +367,7 @@ async def _make_patch(baseline: Baseline) -> tuple[bytes | None, list[str]]:
         name: max((size_of.get(id_, 0) for id_ in pair), default=0)
         for name, pair in ids_before_and_after.items()
     }
-    for part in (4, 16, 64, 256):  # leave out a few very large files rather than many large ones
+    for part in (4, 16, 64, 256):  # rather a few very large files than many large files
         large = [name for name, size in sizes.items() if size > PATCH_LIMIT // part]
         if 0 < len(large) <= MOST_LEFT_OUT:
             patch = await _read_diff(baseline, large)

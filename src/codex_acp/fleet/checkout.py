@@ -116,7 +116,7 @@ def problem_of_revision(revision: str) -> str | None:
 
 LOCK_POLL_SECONDS: Final = 0.05
 MOST_TREES: Final = 100
-"""The most worktrees of one task on one machine: a lost worker may still have its own locked."""
+"""Most worktrees of one task on one machine: a lost worker may still lock its worktree."""
 _FETCH_OPTIONS: Final = (
     "--no-tags", "--no-write-fetch-head", "--no-auto-maintenance", "--force",
     "--prune",  # an old branch x, gone from the remote, would block a new branch x/y
@@ -258,7 +258,7 @@ class Checkouts:
                 await _fetch(repository, job.repository, _HEADS, _TAGS, _HEAD)
             except GitFailed:  # the remote's HEAD may name no branch; another fault fails again
                 await _fetch(repository, job.repository, _HEADS, _TAGS)
-            last_run_file.unlink(missing_ok=True)  # an agent may have made it a link
+            last_run_file.unlink(missing_ok=True)  # an agent may have made the file a link
             write_private(last_run_file, job.run_id.encode())
             commit = await _resolve(repository, revision)
         if commit is None and _is_commit(revision):  # no branch or tag contains the commit
@@ -328,7 +328,7 @@ def _remove_untrusted(repository: Path) -> None:
 
 
 async def _resolve(repository: Path, revision: str) -> str | None:
-    """Return the commit of a branch, tag or commit; None if the repository does not have it."""
+    """Return the commit of a revision; None if the repository does not have the revision."""
     prefixes = ("",) if _is_commit(revision) else ("refs/remotes/origin/", "refs/tags/", "")
     words, env = ("--verify", "--quiet", "--end-of-options"), {"GIT_DIR": str(repository)}
     for prefix in prefixes:

@@ -161,8 +161,8 @@ class _Actor:
 class RayEngine:
     """Runs jobs on a Ray cluster.
 
-    ``address`` is that of the cluster: ``auto`` or ``ray://HOST:PORT``. With None, the engine uses
-    the cluster that this program is connected to, or starts Ray on this machine.
+    ``address`` is the cluster's: ``auto`` or ``ray://HOST:PORT``. With None, the engine uses the
+    cluster that this program is connected to, or starts Ray on this machine.
 
     Each worker reserves ``num_cpus``, ``memory`` (bytes) and ``resources`` of a node, and runs
     ``tasks_per_worker`` tasks at once, which may share one process of an agent. A node has as many

@@ -24,7 +24,7 @@ class FleetError(CodexAcpError):
 
 
 class TaskFileError(FleetError):
-    """The file has lines that are no tasks; ``problems`` name each line and what is wrong."""
+    """The file has lines that are no tasks; ``problems`` name each line and its fault."""
 
     def __init__(self, file: str, problems: tuple[str, ...]) -> None:
         super().__init__(f"{file}: " + "; ".join(problems))

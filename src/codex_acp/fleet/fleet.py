@@ -126,9 +126,9 @@ class Fleet:
     """Settings of a fleet; `map` starts a run.
 
     * ``engine`` runs the tasks; by default a `LocalEngine`.
-    * ``out`` is the directory for outcomes; None keeps them only in memory. ``resume`` allows a
-      directory of an earlier run: only tasks without an outcome are run. With ``retry_failed``,
-      failed tasks are run again, too, and their earlier outcomes move to ``retried`` in ``out``.
+    * ``out`` is the directory for outcomes; with None, outcomes are only in memory. ``resume``
+      allows a directory of an earlier run: only tasks without an outcome are run. With
+      ``retry_failed``, failed tasks are run again, too; their outcomes move to ``retried`` in it.
     * ``concurrency`` is the number of tasks at once; by default the engine chooses it.
     * ``permissions``, ``on_form`` and ``on_url`` answer the agents' questions, in this process. A
       task gives its slot back while its question waits.
@@ -249,7 +249,7 @@ class Slots:
 
     def __init__(self, count: int, most_parked: int) -> None:
         self._free = count
-        """May be negative: a parked task takes its slot back without waiting."""
+        """May be negative, because a parked task takes its slot back without waiting."""
         self._parking_left = most_parked
         """Number of further tasks that may be parked."""
         self._freed = asyncio.Event()
@@ -276,7 +276,7 @@ class Slots:
 
     @contextmanager
     def parked(self) -> Iterator[None]:
-        """Give the slot back within the block; take it back at once, even if none is free."""
+        """Give a slot back within the block; take a slot at the end, even if none is free."""
         if self._parking_left <= 0:
             yield
             return
@@ -495,7 +495,7 @@ class RunDriver:
         self.over: bool = False
         self._stop_requested = asyncio.Event()
         self._tokens: dict[str, int] = {}
-        """Tokens that each task has used in this run, by its id."""
+        """Task id → tokens that the task has used in this run."""
         self._running: set[asyncio.Task[None]] = set()
         """Calls of `_run_task` that have not ended."""
         self._out: OutDirectory | None = None
@@ -556,7 +556,7 @@ class RunDriver:
             self.note("run_ended", run=self.run_id, stopped=self.stopped)
 
     def _open(self) -> None:
-        """Open the output directory and its journal, and take the outcomes of earlier runs."""
+        """Open the output directory and its journal; read the outcomes of earlier runs."""
         fleet = self.settings
         if fleet.out is None:
             return

@@ -1,8 +1,8 @@
 """Run git so that no file of a repository can make git run another program.
 
-git starts no hook, file-system monitor, submodule or transport helper, whatever a repository's
-configuration or attributes say. A caller whose command could run a filter or an external diff gives
-git a ``GIT_DIR`` of the fleet, whose configuration names none. Only a fetch uses the user's
+git starts no hook, file-system monitor, submodule or transport helper, even if a repository's
+configuration or attributes name one. A caller whose command could run a filter or an external diff
+gives git a ``GIT_DIR`` of the fleet, whose configuration names none. Only a fetch uses the user's
 configuration, for logins and proxies.
 """
 
@@ -35,7 +35,7 @@ MAX_STDERR: Final = 2000
 """Characters of git's stderr that an error shows."""
 
 PIPES_SECONDS: Final = 1.0
-"""Seconds to wait for git's pipes to close after git has ended: a daemon may keep them open."""
+"""Seconds to wait for git's pipes to close after git's end: a daemon may keep the pipes open."""
 
 _SAFE_OPTIONS: Final = (
     *("-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false"),

@@ -1,6 +1,6 @@
 """Define the jobs, events and reports that the driver and a worker exchange.
 
-All can be pickled, so that any engine can transport them. Must not know the engines.
+All three can be pickled, so that any engine can transport them. Must not know the engines.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ class Report:
     commit: str | None = None
     """Commit that was checked out."""
     changes: bytes | None = None
-    """Patch of the task's changes; None if they are not known."""
+    """Patch of the task's changes; None if no patch could be made."""
     changes_note: str | None = None
     """Why there is no patch, or what the patch lacks."""
     transcript: bytes = b""

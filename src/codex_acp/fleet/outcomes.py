@@ -103,7 +103,7 @@ class Outcome:
     """Number of questions that a policy or a person allowed."""
     attempts: tuple[Attempt, ...] = ()
     digest: str = ""
-    """Digest of the task: it changes with the task."""
+    """Digest of the task, which changes with the task."""
     changes_note: str | None = None
     """Why there is no patch, or what the patch lacks."""
     path: Path | None = None
@@ -116,7 +116,7 @@ class Outcome:
     """Whether an earlier run has written the outcome."""
 
     __pydantic_config__: ClassVar = ConfigDict(alias_generator=to_camel)
-    """``outcome.json`` has the fields, and those of attempts, by names such as ``sessionId``."""
+    """``outcome.json`` has the fields, also of attempts, by names such as ``sessionId``."""
 
     @property
     def ok(self) -> bool:
@@ -363,7 +363,7 @@ class OutDirectory:
 
 
 def _must_be_usable(folder: Path, lock: FileLock) -> None:
-    """Raise OutDirectoryError for a directory that is neither empty nor that of a fleet. Changes
+    """Raise OutDirectoryError for a directory that is neither empty nor a fleet's. Changes
     nothing. A fleet that is just beginning, or was killed then, has only made its lock."""
     names = sorted(os.listdir(folder))  # noqa: PTH208
     if not names or "fleet.json" in names:

@@ -57,7 +57,7 @@ class Task:
     """One prompt, or several for the same session, one after the other."""
     cwd: str | os.PathLike[str] | None = None
     repository: str | None = field(default=None, repr=False)
-    """Its URL may contain a password; git gets the password where no other user can read it."""
+    """The URL may contain a password; git gets the password where no other user can read it."""
     revision: str | None = None
     agent: str | AgentSpec = "codex"
     """"codex", "claude", or the spec of another agent; with ``shared``, tasks share a process."""
@@ -110,7 +110,7 @@ class Task:
 
     @property
     def settings(self) -> dict[str, str]:
-        """``model``, ``mode`` and ``effort``; those that are None are left out."""
+        """``model``, ``mode`` and ``effort``, without None."""
         return without_none({"model": self.model, "mode": self.mode, "effort": self.effort})
 
     def digest(self, schema: Mapping[str, object] | None) -> str:

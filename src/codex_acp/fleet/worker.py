@@ -1,6 +1,6 @@
 """Run any number of jobs at once, on the machine with their directories.
 
-A job is one attempt of a task. A worker ends a job's agent and removes its worktree; it must not
+A job is one attempt of a task. A worker ends a job's agent and removes its worktree. Must not
 know the engines, nor where outcomes are kept.
 """
 
@@ -131,7 +131,7 @@ class Elicitations:
 
 
 TASKS_PER_AGENT: Final = 8
-"""Tasks that share an agent's process at once; a loss of the process hits them all."""
+"""Tasks that share an agent's process at once; a loss of the process hits all these tasks."""
 
 
 @dataclass(eq=False, slots=True)
@@ -144,7 +144,7 @@ class Lease:
     elicitations: Elicitations
     tasks: int = 0
     spoiled: bool = False
-    """Whether no more tasks may use the process: it ends with its last task."""
+    """Whether no more tasks may use the process, which ends with its last task."""
 
 
 @dataclass(slots=True)
@@ -573,7 +573,7 @@ class SessionLog:
             self.note("update", update=plain(update))
 
     def question(self, question: Permission | Form | UrlRequest, answer: Any) -> None:
-        """Log a question and its answer; None if the question was withdrawn."""
+        """Log a question and its answer, which is None if the question was withdrawn."""
         members: dict[str, object] = {"kind": kind_of(question), "withdrawn": answer is None}
         if isinstance(question, Permission):
             members["toolCallId"] = question.tool_call.tool_call_id

@@ -69,24 +69,24 @@ MAX_UNKNOWN: Final = 256
 
 EXIT_SECONDS: Final = 1.0
 """Seconds for an agent to exit after its stdin is closed. An adapter takes half a second to end the
-processes that it started; if it were killed earlier, these would be orphans."""
+processes that it started. If it were killed earlier, these processes would be orphans."""
 
 SHOWN_OUTPUT: Final = 200
 """Bytes that an error shows of a first line that is not JSON."""
 
 
 class _Client(ClientOfBothVersions):
-    """The client of one agent; reports to its process."""
+    """The client of one agent; reports to the `AgentProcess`."""
 
     process: AgentProcess
-    """Set by `AgentProcess`."""
+    """Set by `AgentProcess`, which makes the client."""
 
     def on_closed(self, error: TransportError | None) -> None:
         super().on_closed(error)
         self.process._note_end()  # before the open calls fail
 
     def _give_update(self, session_id: str, update: Update) -> None:
-        """Give an update to its session; the base class drops kinds that version 1 lacks."""
+        """Deliver an update of any kind; the base class drops kinds that version 1 lacks."""
         self.process._deliver_update(session_id, update)
 
 
@@ -100,7 +100,7 @@ class AgentProcess:
     features: AgentFeatures
     """Capabilities that the agent advertised."""
     client: _Client
-    """The agent's methods as version 1 has them; for an agent of version 2 they are translated."""
+    """The agent's methods of version 1; they are translated for an agent of version 2."""
     lifetime: asyncio.Task[None]
     """Runs from the spawn until the agent and all its children have ended."""
 
@@ -301,7 +301,7 @@ class AgentProcess:
             if not self._started.done():
                 self._started.set_exception(ConnectionClosed(f"{self.agent} was closed here"))
             self._note_end()
-            self._started.exception()  # mark it as retrieved, because `start` may be cancelled
+            self._started.exception()  # counts as retrieved, also if `start` was cancelled
 
     async def _until_stopped(self, wait: Callable[[], Coroutine[object, object, None]]) -> None:
         """Call ``wait``; cancel the call when `_stop` is set."""

@@ -106,14 +106,14 @@ class AgentSession:
                 logger.exception("a listener of the session %s failed", self.session_id)
 
     def agent_ended(self) -> None:
-        """Settle the open questions, and end the watchers. A prompt ends by itself, because its
-        request ``session/prompt`` fails."""
+        """Settle the open questions, and end the watchers. A prompt ends because the request
+        ``session/prompt`` fails."""
         self.answers.refuse()
         self.options.ended()
 
     def _take_tool_call(self, request: types.RequestPermissionRequest) -> ToolCall:
         """Apply the tool call of a permission request; return it with all its updates."""
-        # A late request goes to a prompt that is done: its record has the call's earlier updates.
+        # A late request goes to a prompt that is done, whose record has the call's earlier updates.
         prompt_or_record = self._before_prompts if self.prompt is None else self.prompt
         return prompt_or_record.take_tool_call(request.tool_call)
 
@@ -220,10 +220,10 @@ class ConfigOptions:
             self.mode_reported(mode_id)
 
     def watch(self) -> _Watcher:
-        """Return an async iterator of all options: the current ones, then those of each change.
+        """Return an async iterator of all options, now and after each change.
 
-        A slow reader gets the latest options, and not those between. The iterator ends with the
-        session; to end the iterator earlier, use it as a context manager or call ``aclose``.
+        A slow reader gets the latest options, and misses earlier changes. The iterator ends with
+        the session; use the iterator as a context manager, or call ``aclose``, to end it earlier.
         """
         watcher = _Watcher(self)
         self._watchers.add(watcher)
@@ -234,13 +234,13 @@ class ConfigOptions:
     # Called by `AgentSession`.
 
     def reported(self, options: Sequence[types.SessionConfigOption] | None) -> None:
-        """Set the options that the agent has reported; None: its message has none."""
+        """Set the options that the agent has reported; None if the message has no options."""
         if options is not None:
             self._all = tuple(options)
             self._wake_watchers()
 
     def modes_reported(self, modes: types.SessionModeState | None) -> None:
-        """Set the legacy modes that the agent has reported; None: its message has none."""
+        """Set the legacy modes that the agent has reported; None if the message has no modes."""
         if modes is not None:
             self._modes = modes
             self._wake_watchers()
@@ -296,7 +296,7 @@ class Setting:
 
     @property
     def choices(self) -> tuple[Choice, ...]:
-        """Return the possible values, also those in groups; empty for a boolean option."""
+        """Return the possible values, also the values in groups; empty for a boolean option."""
         option = self.option
         if option is None and self._legacy is not None:
             modes = self._legacy.available_modes
@@ -393,7 +393,7 @@ class WantedSession:
     directories: tuple[str, ...] = ()
     policy: PermissionPolicy | None = None
     or_new: bool = True
-    """Whether to open a new session if the earlier one is gone."""
+    """Whether to open a new session if the agent cannot open the earlier session."""
     fork_if_busy: bool = False
     """Whether to open a copy if the earlier session stays busy."""
     busy_seconds: float = 0.0
@@ -467,7 +467,7 @@ async def _open_earlier(
 async def _reopen(
     process: AgentProcess, wanted: WantedSession, session_id: str, how: Literal["load", "resume"]
 ) -> AgentSession:
-    """Load or resume a session. Until the agent answers, its updates are the history."""
+    """Load or resume a session. Updates before the agent's answer are the history."""
     if process.is_open(session_id):
         raise MisuseError(f"the session {session_id} is open already")
     session = AgentSession(process, wanted, session_id, replaying=True)
@@ -561,7 +561,7 @@ async def ask_to_open(
 
     async def run() -> T:
         nonlocal request_id
-        # `call` sends its request before it awaits anything: no other request gets this id.
+        # `call` sends the request before it awaits anything, so no other request gets this id.
         request_id = process.client.next_request_id
         return await call
 

@@ -50,7 +50,7 @@ class AgentSpec:
     name: str = ""
     """Name of the agent in messages and in the session store; by default the program's name."""
     env: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """Environment variables of the agent; they override inherited ones."""
+    """Environment variables of the agent; they override inherited variables."""
     inherit_env: bool = True
     """Whether the agent inherits this process's environment."""
     cwd: str | Path | None = None
@@ -147,7 +147,7 @@ class AgentSpec:
         inherit_env: bool = True,
         shared: bool = False,
     ) -> AgentSpec:
-        """Make the spec of this package's agent in this Python; ``args`` are those of ``serve``."""
+        """Make the spec of this package's agent in this Python; ``args`` follow ``serve``."""
         # -P: Python must not import modules from the current directory.
         command = (sys.executable, "-P", "-m", "codex_acp", "serve", *args)
         return cls(command, "codex", env or {}, inherit_env=inherit_env, shared=shared)

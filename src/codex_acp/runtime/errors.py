@@ -49,7 +49,7 @@ class AgentLaunchError(LaunchError):
 
 class AgentStartError(PeerError):
     """The agent's process started, but ``initialize`` failed; the process was ended.
-    ``stderr_tail`` is the end of its output on stderr."""
+    ``stderr_tail`` is the end of the agent's output on stderr."""
 
     def __init__(self, agent: str, why: str, stderr_tail: str = "") -> None:
         tail = f"; the end of its stderr:\n{stderr_tail}" if stderr_tail else ""

@@ -89,7 +89,7 @@ def read_text(
     check: Callable[[], None] = lambda: None,
 ) -> str:
     """Return ``limit`` lines of a file from ``line`` on (counted from 1), with their line ends.
-    ``check`` is called after each read; its exception ends the reading. Raises RpcError."""
+    ``check`` is called after each read; an exception ends the reading. Raises RpcError."""
     with _os_errors_as_rpc(path), ExitStack() as stack:
         folder, name = roots.find(stack, path, make=False)
         # Check before the file is opened, because opening a device may have an effect.
@@ -111,7 +111,7 @@ def write_text(
     roots: Roots, path: str, content: str, size_limit: int, check: Callable[[], None] = lambda: None
 ) -> None:
     """Replace the content of a file, or make the file. Raises RpcError. ``check`` is called before
-    the file is replaced; its exception prevents that."""
+    the file is replaced; an exception leaves the file as it was."""
     try:
         data = content.encode()
     except UnicodeEncodeError:
@@ -147,7 +147,7 @@ def _must_be_regular(status: os.stat_result, path: str) -> None:
 
 
 def _read_chunks(fd: int, size: int, check: Callable[[], None]) -> Iterator[bytes]:
-    """Yield the first ``size`` bytes of a file, but not what is appended meanwhile."""
+    """Yield the first ``size`` bytes of a file, but no bytes that are appended meanwhile."""
     while size > 0 and (data := os.read(fd, min(READ_SIZE, size))):
         size -= len(data)
         yield data
@@ -232,7 +232,7 @@ def _replace_file(
 class FileThreads:
     """Runs calls in at most ``count`` threads, each call for at most ``seconds``. Longer calls are
     abandoned: their threads run on. Each call first waits for ``drain``, so that an agent that does
-    not read the answers gets no more of them."""
+    not read the answers gets no more answers."""
 
     def __init__(
         self,
@@ -289,7 +289,7 @@ class _Root:
 
 
 class Roots:
-    """The directories that an agent may access, open until `close`; missing ones are left out."""
+    """The directories that an agent may access, open until `close`, without missing directories."""
 
     def __init__(self, paths: Iterable[str]) -> None:
         self._lock = threading.Lock()

@@ -59,7 +59,7 @@ class Permission:
 
     @property
     def kind(self) -> types.ToolKind:
-        """The kind that the agent gave the tool call; ``other`` if it gave none."""
+        """The kind that the agent gave the tool call, or ``other``."""
         return self.tool_call.kind or "other"
 
     def option(self, kind: types.PermissionOptionKind) -> types.PermissionOption | None:
@@ -105,7 +105,7 @@ async def decide(
     policy: PermissionPolicy, permission: Permission
 ) -> types.RequestPermissionOutcome:
     """Ask the policy; return the answer to the request. Raises nothing but CancelledError."""
-    rejected = outcome_of(permission.options, "reject_once")  # "cancelled" if it is not offered
+    rejected = outcome_of(permission.options, "reject_once")  # "cancelled" if not offered
     try:
         chosen = await awaited(policy(permission))
     except Exception:
@@ -144,7 +144,7 @@ UrlCallback: TypeAlias = Callable[[UrlRequest], UrlAnswer | Awaitable[UrlAnswer]
 
 
 def problems_of(schema: types.ElicitationSchema, content: Mapping[str, object]) -> tuple[str, ...]:
-    """Return the problems of ``content``, a sentence for each field; empty if it fits."""
+    """Return the problems of ``content``, a sentence for each field; empty if the content fits."""
     checked = validate(as_json(schema), content)
     return checked.sentences() if isinstance(checked, InvalidContent) else ()
 

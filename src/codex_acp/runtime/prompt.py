@@ -1,4 +1,4 @@
-"""Run one prompt: give its updates as an async iterator, end it, cancel it.
+"""Run one prompt, iterate over its updates, and cancel it.
 
 Gives each update once and in order. Cancels a prompt that nobody reads any more. Must not know
 how updates arrive, nor what they mean.
@@ -154,7 +154,7 @@ class RunningPrompt:
             self.abandon(CodexAcpError(message))
 
     def leave(self) -> None:
-        """Schedule `cancel_and_discard` from any thread, because `Prompt.__del__` calls this."""
+        """Schedule `cancel_and_discard`. `Prompt.__del__` calls `leave`, in any thread."""
         self._ending = True
         with suppress(RuntimeError):  # the loop is closed
             self._loop.call_soon_threadsafe(self.cancel_and_discard)

@@ -122,7 +122,7 @@ class Record:
             self.plan = tuple(update.entries)
 
     def take_tool_call(self, update: _ToolCallUpdate) -> ToolCall:
-        """Apply an update to its tool call, which may be new; return the call."""
+        """Apply an update to a tool call, which may be new; return the call."""
         call_id = update.tool_call_id
         call = (self.tool_calls.get(call_id) or ToolCall(call_id)).patched(update)
         if self.too_large is None:  # keep no more, also of questions between prompts
@@ -137,7 +137,7 @@ class Record:
 
     @property
     def too_large(self) -> AnswerTooLarge | None:
-        """The error of a prompt with more than `ANSWER_LIMIT`; None if it has less."""
+        """The error if the prompt has more bytes than `ANSWER_LIMIT`, or None."""
         return AnswerTooLarge(ANSWER_LIMIT) if self.size > ANSWER_LIMIT else None
 
     def result(self, response: types.PromptResponse) -> PromptResult:

@@ -48,7 +48,7 @@ class Session:
         self.deleted: bool = False
         """Whether `delete` has deleted the session."""
         self.opened = opened
-        """How the session was opened, and why it is another session than the wanted one."""
+        """How the session was opened, and why, if it is not the session that the program wanted."""
 
     def __repr__(self) -> str:
         return f"Session({self.session_id!r}, agent={self.agent!r}, cwd={self.cwd!r})"
@@ -201,7 +201,7 @@ class Session:
     async def detach(self) -> None:
         """Leave the session without cancelling, answering or closing anything at the agent.
 
-        For a remote agent that keeps sessions: its prompt runs on, its questions wait, and a client
+        For a remote agent that keeps sessions: the prompt runs on, the questions wait, and a client
         that opens the session again by its id gets both. Raises MisuseError for an agent that this
         program has started, or if other sessions use the connection.
         """

@@ -67,7 +67,7 @@ class SessionStore:
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path: Path = Path(absolute("the path of a session store", path))
         self.set_aside: list[tuple[Path, str]] = []
-        """New paths of the files that could not be read, each with its problem."""
+        """New path and problem of each file that could not be read."""
 
     def __repr__(self) -> str:
         return f"SessionStore({str(self.path)!r})"

@@ -52,7 +52,7 @@ class TerminalAccess:
     env: Mapping[str, str] | None = field(default=None, repr=False)
     """The commands' environment, plus the agent's variables; None for this process's."""
     approve: Callable[[types.CreateTerminalRequest], bool | Awaitable[bool]] | None = None
-    """Returns whether a command may run; an exception refuses it. None allows every command."""
+    """Returns whether a command may run; an exception means no. None allows every command."""
 
     def __post_init__(self) -> None:
         must_be_count("output_limit", self.output_limit)

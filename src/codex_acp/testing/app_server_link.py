@@ -78,7 +78,7 @@ class ScriptedAppServer:
         await self.wait_for(lambda: self.player.finished)
 
     async def wait_for_message(self, method: str) -> JsonObject:
-        """Wait until the client has sent a message with a method; return its last one."""
+        """Wait until the client has sent a message with a method; return the last message."""
         await self.wait_for(lambda: self.player.newest(method) is not None)
         message = self.player.newest(method)
         assert message is not None

@@ -6,7 +6,7 @@ outputs in a process, ``app_server_link`` in memory.
 
 **References.** In a string that the server sends, ``${name:path}`` is replaced by an earlier value,
 with its JSON type if the reference is the whole string. If ``name`` is the method of a client's
-request or notification, the value is in its last params. If ``name`` is that of a server request,
+request or notification, the value is in its last params. If ``name`` names a server request,
 the value is in the last answer. ``path`` is dotted and may be empty. ``${turn:id}`` and
 ``${turn:threadId}`` are the ids of the last turn and its thread. Example:
 ``"${turn/start:input.0.text}"``.
@@ -73,7 +73,7 @@ class Notify:
 class AskClient:
     """Send a server request. Without an ``id``, ids count from 0, as in Codex.
 
-    :class:`AwaitAnswer` and references use ``name``; by default it is the method.
+    :class:`AwaitAnswer` and references use ``name``, by default the method.
     """
 
     request: str
@@ -343,7 +343,7 @@ def command_approval(
 ) -> list[Entry]:
     """Start a command's item, and request its approval; let ``AwaitAnswer`` follow.
 
-    ``name`` is that of the server request; by default ``item/commandExecution/requestApproval``.
+    ``name`` names the server request; by default ``item/commandExecution/requestApproval``.
     """
     item: JsonObject = {
         "type": "commandExecution",
@@ -447,7 +447,7 @@ class AppServerScript:
     """Entries, and options of the server.
 
     ``defaults`` answers usual requests that no entry expects. With ``ignore_eof`` or
-    ``ignore_sigterm``, the process does not end when it should, for tests of shutdown.
+    ``ignore_sigterm``, the process goes on, for tests of shutdown.
     """
 
     entries: tuple[Entry, ...]
@@ -572,8 +572,8 @@ Output: TypeAlias = Send | RawLine | StderrText | Pause | CloseOutput | Exit
 class ClientAnswer:
     """An answer of the client to a server request.
 
-    ``id`` has its JSON type. ``name`` is that of the server request; None if no open request has
-    the id: it was never sent, or was answered before.
+    ``id`` has its JSON type. ``name`` names the server request; None if no open request has
+    the id, because the request was never sent, or was answered before.
     """
 
     id: object
@@ -597,7 +597,7 @@ class AppServerPlayer:
         self.received: list[JsonObject] = []
         """All messages of the client, in order."""
         self.answers: list[ClientAnswer] = []
-        """All answers of the client, in order, also wrong and repeated ones."""
+        """All answers of the client, in order, also wrong and repeated answers."""
         self.unexpected: list[JsonObject] = []
         """Requests that no entry expected, and that have no default answer."""
         self._entries = list(self.script.entries)

@@ -177,7 +177,7 @@ class Gate:
 class Fail:
     """Answer with an HTTP error instead of a stream; the only step of its response.
 
-    A mapping as ``body`` is sent as JSON. Codex shows the body of status 400, but not that of 500.
+    A mapping as ``body`` is sent as JSON. Codex shows the body of status 400, but not of 500.
     """
 
     status: int = 500
@@ -335,7 +335,7 @@ Condition: TypeAlias = "Callable[[ModelRequest], bool]"
 
 @dataclass(frozen=True, slots=True)
 class When:
-    """A :data:`Condition` as data. It is true if the request meets all fields that are set."""
+    """A :data:`Condition` as data, true if the request meets all fields that are set."""
 
     user_text: str | None = None
     """Text in the last user message."""
@@ -392,8 +392,8 @@ class ModelResponse:
 class ModelScript:
     """The responses of a model.
 
-    A request gets the first unused response whose ``when`` is true for it. If there is none, the
-    request gets the first unused response without a ``when``, or an error.
+    A request gets the first unused response whose ``when`` is true for the request, else the first
+    unused response without a ``when``, else an error.
     """
 
     responses: tuple[ModelResponse, ...]

@@ -119,7 +119,7 @@ class ScriptedModel:
             return len(self.script.responses) - len(self._used)
 
     def open(self, name: str) -> None:
-        """Open the gate ``name`` for all streams, also for later ones."""
+        """Open the gate ``name`` for all streams, also for later streams."""
         with self._changed:
             self._open_gates.add(name)
             self._changed.notify_all()

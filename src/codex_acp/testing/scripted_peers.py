@@ -1,4 +1,4 @@
-"""Play a scripted ACP agent or a scripted ACP client, to test one side of ACP without the other.
+"""Play a scripted ACP agent or a scripted ACP client, to test the other side of ACP.
 
 `codex_acp.acp.run_agent` and `codex_acp.acp.connect_agent` implement the protocol.
 """
