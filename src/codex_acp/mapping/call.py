@@ -49,8 +49,7 @@ def known_fields(**fields: object) -> dict[str, object] | None:
 
 def shown_status(status: str | None, phase: Phase) -> ShownStatus:
     """Return the status of a tool call. ``status`` is the status of the item, None if items of this
-    type have none. A line says what ACP has no status for: declined, and in version 1 interrupted.
-    """
+    type have none. ACP has no status for declined, and v1 none for interrupted: a line says so."""
     if phase == "running":
         return ShownStatus("in_progress")
     if phase == "cut_off":
@@ -136,7 +135,7 @@ class RollingOutput:
     """Characters of all output, kept or not."""
 
     def add(self, text: str) -> None:
-        """Add output; drop the beginning of all output if too much is kept."""
+        """Add output; drop the oldest output if too much is kept."""
         size = size_of_text(text)
         self.size += size
         self._characters += len(text)

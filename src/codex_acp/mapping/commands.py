@@ -3,7 +3,7 @@
 Owns the names of commands, the texts of their answers, and the templates of prompts. A prompt of
 text alone (`simple_prompt`), as most first prompts are, stays plain JSON on its way to Codex: the
 generated classes are imported later.
-Source: ACP page "Slash Commands"; Codex ``skills/list`` and the prompt files of its home.
+Source: ACP page "Slash Commands"; Codex's ``skills/list``, and the prompt files of Codex's home.
 """
 
 from __future__ import annotations
@@ -51,8 +51,7 @@ _SHARED: Final = tuple(
     for command in BUILT_IN
     if command.name != "logout"
 )
-"""Commands for clients that share one Codex: none may log out the others or restart their servers.
-"""
+"""Commands for clients that share one Codex: none logs out the others or restarts their servers."""
 PROMPTS_PREFIX: Final = "prompts:"
 """Prefix of the command of a user's prompt file, as in Codex's own terminal."""
 INIT_PROMPT: Final = """\
@@ -209,11 +208,11 @@ def available_commands(
             hint = prompt.hint and visible(prompt.hint)
             name, description = PROMPTS_PREFIX + prompt.name, _one_line(prompt.description)
             commands.append(Command(name, description, hint))
-    taken = {command.name for command in commands}
+    names = {command.name for command in commands}
     for skill in skills:
         name = skill.name
-        if skill.enabled and name not in taken and not built_in_name(name) and _is_word(name):
-            taken.add(name)
+        if skill.enabled and name not in names and not built_in_name(name) and _is_word(name):
+            names.add(name)
             short = skill.interface.short_description if skill.interface is not None else None
             description = short or skill.short_description or skill.description
             commands.append(Command(name, _one_line(description), "what to do with it"))

@@ -125,7 +125,7 @@ def known_modes(catalogue: Catalogue) -> list[Mode]:
 
 
 def profile_modes(catalogue: Catalogue) -> list[Mode]:
-    """Return a mode for each permission profile of the user; those of Codex begin with a colon."""
+    """Return a mode for each profile of the user; ids of Codex's profiles begin with a colon."""
     return [
         Mode(
             PROFILE_PREFIX + profile.value,
@@ -242,7 +242,7 @@ class ConfigView(NamedTuple):
     chosen: tuple[str, Access] | None = None
     """The mode that was chosen last, and the access that Codex then reported."""
     models: tuple[str, ...] = ()
-    """Models to offer besides those of the catalogue: earlier models of the thread."""
+    """Earlier models of the thread, which are offered besides the catalogue's."""
     preset_effort: bool = False
     """Whether the effort comes from the collaboration mode, and not from a choice."""
     booleans: bool = False
@@ -250,7 +250,7 @@ class ConfigView(NamedTuple):
     untrusted_root: str | None = None
     """Directory for the option `TRUST`; None: its trust was decided before the session."""
     now_trusted: bool = False
-    """Whether a person has trusted ``untrusted_root`` since then."""
+    """Whether a person has trusted ``untrusted_root`` during the session."""
 
     @property
     def model(self) -> Model | None:
@@ -300,7 +300,7 @@ def mode_state(option: Option) -> JsonObject:
 
 
 def mode_of(view: ConfigView) -> str:
-    """Return the current mode; if several modes have the same access, the chosen one."""
+    """Return the current mode; if several modes fit, the mode that was chosen."""
     access = view.settings.access
     chosen_mode, chosen_access = view.chosen or ("", None)
     if chosen_access == access:

@@ -269,7 +269,7 @@ def content_block(part: models.UserInput) -> Block:
 
 
 def file_uri(path: str) -> str:
-    """Return an absolute path as a ``file:`` URI; a text with a scheme is returned as it is."""
+    """Return an absolute path as a ``file:`` URI; a text with a scheme unchanged."""
     from urllib.parse import quote  # here: most prompts name no file
 
     if _SCHEME.match(path):
@@ -477,7 +477,7 @@ def replies_text(
 
 
 def shown_replies(text: str) -> str:
-    """Return a message of `replies_text` as questions and answers; any other text as it is."""
+    """Return a message of `replies_text` as questions and answers; any other text unchanged."""
     stripped = text.strip()
     if not (stripped.startswith(_BEGIN) and stripped.endswith(_END)):
         return text

@@ -205,7 +205,7 @@ _TOKEN_COUNTS: Final = {
     "cachedWriteTokens": "cache_write_input_tokens",
 }
 """Field of ``Usage`` in ACP's unstable schema → count of Codex. Input includes the tokens read from
-a cache, output those of the reasoning."""
+a cache, and output the tokens of the reasoning."""
 
 
 def token_usage_updated(
@@ -226,7 +226,7 @@ def token_usage_updated(
 
 
 def _usage_changed(state: SessionState, used: int, size: int) -> events.UsageChanged:
-    """Return the tokens in the context, with the known limits and the total."""
+    """Return the tokens in the context, with the total and the limits that Codex has reported."""
     limits = tuple(state.rate_limits.values())
     return events.UsageChanged(used, size, limits, turn_usage(None, state.total_usage))
 
@@ -268,9 +268,9 @@ def rate_limits_updated(
     news = params.rate_limits
     shown: list[events.SessionEvent] = []
     empty = events.RateLimit(news.limit_id or "codex")
-    known = state.rate_limits.get(empty.id, empty)
-    limit = _updated_limit(known, news)
-    if limit not in (known, empty):
+    before = state.rate_limits.get(empty.id, empty)
+    limit = _updated_limit(before, news)
+    if limit not in (before, empty):
         state.rate_limits[limit.id] = limit
         if state.context_usage is not None:
             shown.append(_usage_changed(state, *state.context_usage))
@@ -413,7 +413,7 @@ PAGE: Final = 50
 MAX_TITLE: Final = 120
 """Characters of a title, which may be made of a first prompt that has a whole file."""
 SOURCES: Final[tuple[JsonValue, ...]] = ("cli", "vscode", "exec", "appServer")
-"""Sources of threads that a person began, in any program: not those of sub-agents."""
+"""Sources of threads that a person began, in any program; threads of sub-agents have others."""
 ARCHIVE: Final = "archived:"
 """Prefix of the client's cursor in the archive, if the list has the other sessions first."""
 ARCHIVE_FOLDER: Final = "archived_sessions"
@@ -489,7 +489,7 @@ def updated_at(thread: JsonValue) -> float | None:
 
 
 def prompt_title(prompt: Sequence[Block]) -> str | None:
-    """Return the title that Codex will list for a thread with this first prompt, or None."""
+    """Return the title that Codex will list for a thread with this first prompt, if any."""
     text = next((block.text for block in prompt if isinstance(block, TextBlock)), "")
     return None if text.startswith("/") else title_of({"preview": text})
 

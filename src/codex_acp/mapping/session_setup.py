@@ -111,7 +111,7 @@ _SPELLING: Final = re.compile(
 
 
 def canonical_id(session_id: str) -> str:
-    """Return the id as Codex itself writes it; an id that is no UUID as it is."""
+    """Return the id as Codex itself writes it; an id that is no UUID unchanged."""
     match = _SPELLING.fullmatch(session_id)
     if match is None:
         return session_id

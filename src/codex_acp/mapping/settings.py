@@ -249,7 +249,7 @@ def applied(settings: Settings, patch: JsonObject) -> Settings:
         mode = object_at(patch, "collaborationMode")
         effort = text_of(object_at(mode, "settings"), "reasoning_effort")
         kind = text_of(mode, "mode") or settings.collaboration
-        # The mode's model is the thread's. Its instructions are unknown: Codex may fill them in.
+        # The mode has the thread's model. Instructions are unknown: Codex may fill them in.
         settings = settings._replace(collaboration=kind, effort=effort)
     if "serviceTier" in patch:
         settings = settings._replace(tier=text_of(patch, "serviceTier") or STANDARD_TIER)

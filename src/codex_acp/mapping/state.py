@@ -65,7 +65,7 @@ class SessionState:
     )
     """Keys of the notices that `mapping.messages` does not repeat, oldest first."""
     review_text: str | None = None
-    """The review that was shown last in this turn; Codex sends it as a message, too."""
+    """The review that was shown last in this turn, which Codex also sends as a message."""
     total_usage: models.TokenUsageBreakdown | None = None
     """Tokens of the whole thread, as Codex counted them last."""
     context_usage: tuple[int, int] | None = None
@@ -86,8 +86,8 @@ class SessionState:
     """Ids of tool calls that were cancelled alone or with their turn; cleared when the next turn
     ends."""
     shadowed: set[str] = field(default_factory=set)
-    """Ids of tool calls with an open question, if an item with another action has taken the id;
-    cleared when the turn ends."""
+    """Ids of tool calls with an open question that an item with another action also has; cleared
+    when the turn ends."""
     background: dict[str, models.CommandExecutionThreadItem] = field(default_factory=dict)
     """Tool call id → a command that runs on after its turn."""
     sub_agents: dict[str, SubAgent] = field(default_factory=dict)

@@ -338,7 +338,7 @@ def place_lines(looks: Looks, paths: Iterable[str], removed: Sequence[str] = ())
 
 
 def real_paths(looks: Looks, removed: Sequence[str] = ()) -> dict[str, str]:
-    """Map each path that links lead elsewhere to its real path, or to why that is unknown."""
+    """Map each path that links lead elsewhere to its real path, or to why no real path is known."""
     places = {}
     for path, look in looks.items():
         real = leads_to(looks, path, removed=path in removed)

@@ -208,9 +208,9 @@ def _add_fields(
     question: models.ToolRequestUserInputQuestion,
     choices: tuple[forms.FormChoice, ...],
     fields: dict[str, Field],
-    taken: set[str],
+    used_names: set[str],
 ) -> QuestionFields:
-    """Add the fields of one question to ``fields``; a second field gets a name not in ``taken``."""
+    """Add the fields of one question to ``fields``; a second field's name is no used name."""
     name, title = question.id, visible(question.header or question.id)
     text = visible(question.question, multiline=True)
     fields[name] = {"type": "string", "title": title, "description": text}
@@ -220,7 +220,7 @@ def _add_fields(
     if not question.is_other:
         return QuestionFields(name, name, None)
     other = name + _OTHER
-    while other in taken:
+    while other in used_names:
         other += "_"
     fields[other] = {
         "type": "string",

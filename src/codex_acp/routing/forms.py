@@ -6,8 +6,8 @@ ACP has ``pattern``, but the answer would have to be matched against a hostile s
 expression, in another dialect: such a schema is declined. Titles and descriptions become visible
 (`codex_acp.routing.display`); values never change.
 
-MCP writes choices in six ways and ACP in two. `FormChoice` is one choice;
-`routing.elicitations` makes them, too, for the model's questions (``item/tool/requestUserInput``).
+MCP writes choices in six ways and ACP in two. `FormChoice` is one choice, also of the model's
+questions (``item/tool/requestUserInput``, `routing.elicitations`).
 
 Sources: ``McpElicitationSchema`` of ``schema/codex``, ``ElicitationSchema`` of ``schema/acp``.
 """

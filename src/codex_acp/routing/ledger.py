@@ -99,7 +99,7 @@ class Settlement(NamedTuple):
     by: ApprovalSettler
     reason: str
     reply: ApprovalReply | None
-    """The reply to send to Codex; None only if Codex is gone."""
+    """The reply to send to Codex; None only if the connection to Codex is lost."""
     withdraw: bool = False
     """Whether the client's dialog is still open and must be withdrawn."""
     choice: PermissionChoice | None = None
@@ -227,7 +227,7 @@ class Ledger:
 
     def resolved(self, key: Key) -> Settlement | None:
         """Settle an approval that Codex settled itself; the reply is the refusal. Returns None if
-        the approval was answered before: then Codex has taken the answer."""
+        the approval was answered before: then Codex has received the answer."""
         entry = self._pending.get(key)
         if entry is None:
             self._ids.note_resolved(key)

@@ -1,6 +1,6 @@
 """Write session events, permission requests and the ends of prompts for ACP v1.
 
-Each kind of event has its updates, and no state is kept. Facts without a field in v1 are left out.
+An event alone decides on its updates: no state is kept. Facts without a field in v1 are left out.
 Source: schema ``SessionUpdate`` of v1.
 """
 
@@ -52,7 +52,7 @@ _RareEvent: TypeAlias = (
 
 
 def updates_of(event: events.SessionEvent, features: ClientFeatures) -> Sequence[SessionUpdate]:
-    """Return the updates for an event; none if v1 or the client has no way to show it."""
+    """Return the updates for an event; none if v1 or the client cannot show the event."""
     match event:
         case events.TextChunk():
             block = TextContentBlock(text=event.text)
@@ -128,7 +128,7 @@ def _as_markdown(text: str) -> str:
 
 
 def _fields_of(call: events.ToolCallAnnounced | events.ToolCallChanged) -> dict[str, Any]:
-    fields = events.fields_set(call)  # those that are not None
+    fields = events.fields_set(call)
     fields["tool_call_id"] = fields.pop("id")
     terminal = fields.pop("terminal", None)
     fields.pop("stoppable", None)  # only v2 can show it

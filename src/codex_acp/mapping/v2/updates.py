@@ -1,10 +1,10 @@
 """Write session events, permission requests and content for ACP v2; read the content of prompts.
 
-Each kind of event has its updates, and no state is kept. Unknown members of an open union are
+An event alone decides on its updates: no state is kept. Unknown members of an open union are
 refused, as v2 requires. The change of a file becomes a patch in git's format, but with absolute
 paths, without ``a/`` and ``b/``.
-Sources: schema ``SessionUpdate`` and ``DiffPatchFormat`` of v2; its pages on the prompt's life and
-on tool calls; git's "Generating patch text with -p".
+Sources: schema ``SessionUpdate`` and ``DiffPatchFormat`` of v2; ACP's pages on the prompt's life
+and on tool calls; git's "Generating patch text with -p".
 """
 
 from __future__ import annotations
@@ -256,7 +256,7 @@ _NO_NEWLINE: Final = "\\ No newline at end of file\n"
 
 
 def git_patch(diff: FileDiff) -> str | None:
-    """Return the patch; None if its hunks are not known, or if nothing changes."""
+    """Return the patch of a diff; None if the hunks are not known, or if nothing changes."""
     old_name, name = _quoted(diff.moved_from or diff.path), _quoted(diff.path)
     head = f"diff --git {old_name} {name}\n"
     match diff.operation:
