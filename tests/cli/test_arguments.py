@@ -21,6 +21,7 @@ import pytest
 import codex_acp.cli.demo as demo_module
 import codex_acp.cli.serve as serve_module
 from codex_acp.cli.arguments import subcommands
+from codex_acp.cli.command_arguments import remote_token
 from codex_acp.cli.commands import COMMANDS, run
 from codex_acp.cli.main import main
 from codex_acp.codex._generated.methods import SERVER_REQUESTS
@@ -386,3 +387,12 @@ def test_a_terminal_breaks_what_is_wrong_between_words(
         assert terminal.end()[0] != 0
     assert len(rows) > 1
     assert all(len(row) <= 64 and row == row.strip() for row in rows)
+
+
+@pytest.mark.parametrize(
+    "content", [b"\n  # a note\nT0KEN\n", b"#\nme T0KEN\n", b"# \xff\nme T0KEN 2099-01-01T00:00Z"]
+)
+def test_the_token_of_a_file_is_read_as_the_server_reads_it(content: bytes, tmp_path: Path) -> None:
+    file = tmp_path / "token"
+    file.write_bytes(content)
+    assert remote_token(str(file)) == "T0KEN"

@@ -193,11 +193,12 @@ def remote_token(file: str | None) -> str | None:
     token = take_token()
     if file is not None:
         try:
-            lines = Path(file).read_text().splitlines()
-        except (OSError, UnicodeDecodeError) as error:
+            lines = Path(file).read_text("utf-8", "replace").splitlines()
+        except (OSError, ValueError) as error:  # ValueError: the path has a NUL
             why = getattr(error, "strerror", None) or error
             raise MisuseError(f"the token file {file!r} cannot be read: {why}") from error
-        words = next((line.split() for line in lines if line.strip() and line[0] != "#"), [])
+        rows = map(str.split, lines)
+        words = next((words for words in rows if words and not words[0].startswith("#")), [])
         if not words:
             raise MisuseError(f"the token file {file!r} has no token")
         # A line is TOKEN, NAME TOKEN or NAME TOKEN TIME, as in the server's token file.
