@@ -315,7 +315,7 @@ async def _forget_bits(baseline: Baseline) -> None:
 
 async def _drop_gitlinks(baseline: Baseline) -> list[str]:
     """Drop inner repositories from our index, because git would read their configuration; return
-    their paths."""
+    the paths of these repositories."""
     if not await asyncio.to_thread(_may_have_gitlinks, baseline.git_dir / "index"):
         return []
     listed = await git("ls-files", "--stage", "-z", env=baseline.env)

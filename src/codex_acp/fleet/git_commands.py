@@ -104,7 +104,7 @@ async def git(
     """Run ``git BEFORE COMMAND ARGUMENTS`` and return its output. The output is cut after ``limit``
     + 1 bytes. ``env`` is added to the environment; ``user_config`` makes git use the user's
     configuration. Raises GitFailed, also if git runs longer than ``seconds``. If git runs when this
-    call ends or is cancelled, kills git's process group."""
+    call ends or is cancelled, git's process group is killed."""
     environment = _make_environment() | ({} if user_config else _NO_CONFIGURATION) | dict(env or {})
     starting = asyncio.ensure_future(
         _spawn(("git", *_SAFE_OPTIONS, *before, command, *arguments), cwd, environment, stdin)

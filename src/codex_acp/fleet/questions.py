@@ -69,7 +69,7 @@ async def answer_elicitation(
     question: Form | UrlRequest,
 ) -> tuple[types.CreateElicitationResponse, bool]:
     """Return the answer to a form or to a request to open a page, and whether the answer accepts.
-    Without a callback for the question, declines."""
+    Declines without a callback for the question."""
     answer: types.CreateElicitationResponse = types.DeclineCreateElicitationResponse()
     if isinstance(question, UrlRequest):
         if on_url is not None:

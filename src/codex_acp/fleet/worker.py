@@ -353,7 +353,7 @@ class _Attempt:
 
     async def _set_options(self, session: Session) -> None:
         """Set the settings and options of the task. Raises SettingRefused, or the
-        temporary error, one whose reason is in `RETRIED`."""
+        agent's error if the error's reason is in `RETRIED`."""
         options = session.options
         settings = {"model": options.model, "mode": options.mode, "effort": options.thought_level}
         try:

@@ -315,8 +315,8 @@ class Roots:
 
     def find(self, stack: ExitStack, path: str, *, make: bool) -> tuple[int, str]:
         """Return a descriptor of the file's directory, and the file's name there, which is no link.
-        ``stack`` closes the descriptor. ``make`` makes missing directories. Raises RpcError for a
-        path outside the roots or of a directory; OSError."""
+        ``stack`` closes the descriptor. ``make`` makes missing directories. Raises OSError, and
+        RpcError for a path outside the roots or of a directory."""
         _must_be_path(path)
         root, names = self._innermost_root(stack, path, path)
         folder_fds = [root.fd]

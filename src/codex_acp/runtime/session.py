@@ -142,8 +142,7 @@ class Session:
         previous: RunningPrompt | None,
         prompt: RunningPrompt,
     ) -> types.PromptResponse:
-        """Send a prompt when the agent has stopped work on the ``previous`` one; return the agent's
-        answer."""
+        """Send a prompt when the agent has stopped work on ``previous``; return the answer."""
         if previous is not None:
             await previous.wait_until_ended()
             self._must_be_open()
