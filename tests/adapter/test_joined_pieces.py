@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -22,10 +23,11 @@ class Heard(ShownThread):
     """A thread that notes what it would show, in order."""
 
     def __init__(self) -> None:
-        super().__init__(cast("Any", None), "s", SessionState(ClientFeatures()), cast("Any", None))
+        host = cast("Any", SimpleNamespace(on_arrival=lambda *_: None))
+        super().__init__(cast("Any", None), "s", SessionState(ClientFeatures()), host)
         self.taken: list[tuple[str, JsonValue]] = []
 
-    def _arrived(self, method: str, params: JsonValue) -> None:
+    def _handle(self, method: str, params: JsonValue) -> None:
         self.taken.append((method, params))
 
     def _show_pieces(self, method: str, turn_id: str, item_id: str, text: str) -> None:

@@ -138,7 +138,7 @@ def test_that_conversation_asks_and_is_asked_all_there_is(
 def test_only_what_is_of_a_version_names_its_tree(name: str) -> None:
     """Besides, it may be named for types, and where the version is looked at."""
     own = (f"agent_{name}.py", f"{name}/")
-    looks = ("adapter/questioner.py", "adapter/prompts/steering.py")
+    looks = ("adapter/questioner.py", "adapter/serve.py")
     found = []
     for package in ("adapter", "mapping", "routing"):
         for path in sorted((ROOT / "src" / "codex_acp" / package).rglob("*.py")):

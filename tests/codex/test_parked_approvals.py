@@ -112,5 +112,5 @@ def test_a_skill_is_named_by_its_directory_or_its_file(tmp_path: Path) -> None:
 def test_a_mention_is_an_app_or_a_plugin() -> None:
     made = mention("app://notes", name="Notes").model_dump()
     assert made == {"type": "mention", "name": "Notes", "path": "app://notes"}
-    with pytest.raises(MisuseError, match="write paths as text"):
+    with pytest.raises(MisuseError, match="write the paths of files as text"):
         mention("src/a.py", name="a.py")

@@ -146,8 +146,11 @@ async def test_a_patch_shows_whole_files_before_and_after() -> None:
         root / "d.txt": ("bye\n", ""),
         root / "new" / "e.txt": (None, "x\n"),
     }
-    diffs = {Path(d["path"]): (d["oldText"], d["newText"]) for d in call["content"]}
+    shown = [d for d in call["content"] if d["type"] == "diff"]
+    diffs = {Path(d["path"]): (d["oldText"], d["newText"]) for d in shown}
     assert diffs == expected
+    (moved,) = [d["content"]["text"] for d in call["content"] if d["type"] == "content"]
+    assert moved == f"`{root / 'b.txt'}` moves to `{root / 'sub' / 'c.txt'}`"
     assert call["status"] == "completed"
     assert call["title"].startswith("Change 4 files: ")
     assert {(Path(place["path"]).name, place.get("line")) for place in call["locations"]} == {

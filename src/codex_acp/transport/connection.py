@@ -296,7 +296,8 @@ class Connection:
         ``add`` puts the line into the outbox, by default `Outbox.add`."""
         if self.why_closed is not None:
             return False
-        self._must_be_on_its_loop()
+        if asyncio._get_running_loop() is not self._loop:  # each delta comes here
+            self._must_be_on_its_loop()
         if self.outbox.held is not None:
             self.outbox.release()
         if self.on_line is not None:
