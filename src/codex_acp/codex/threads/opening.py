@@ -4,7 +4,7 @@ If ``thread/start`` names a directory with a sandbox that may write, Codex recor
 trusted, and starts its MCP servers and hooks. A thread is therefore started read-only, and then
 gets its real sandbox. Measured on 0.147 to 0.171: Codex then records and starts nothing, and
 sandbox, approval policy, roots, network and the model's input are as in an ordinary start. The
-proxy of ``features.network_proxy`` was measured on 0.147 and 0.163.
+proxy of ``features.network_proxy`` was measured on 0.147, 0.163 and 0.171.
 ``thread/resume``, ``thread/fork`` and a turn in another directory trust nothing.
 
 The answer to ``config/read`` with ``includeLayers`` shows where the sandbox is configured.
