@@ -396,9 +396,10 @@ class _Screen(TextOutput):
         self.watched = out.isatty()
         """Whether the output is a terminal, where a person reads along."""
         self.question = ""
-        """Text of the open question."""
+        """Text of `write_now` since the last answer; the open question is its end."""
 
     def write_now(self, text: str) -> None:
+        """Write text of a question, or a typed answer: the tour writes no other text at once."""
         self.question += text
         super().write_now(text)
 
@@ -432,6 +433,8 @@ class _Typist(LineReader):
             answer = self._answers.popleft() if self._answers else ""
             choices = KEY.findall(self._screen.question)
             keys = [key for key, words in choices if words.startswith(answer)]
+            # The last: an earlier question may have been withdrawn, and a request's text comes
+            # before the choices.
             typed = keys[-1] if keys and answer else answer
             self._screen.question = ""
         self._screen.write_now(f"{typed}\n")

@@ -1,8 +1,11 @@
 """Make the worktree of a task: fetch its repository (once for each run on a machine), check it out.
 
-Our copy of the repository has no hooks, no submodules and no configuration but our own. Checking a
-revision out does not make its files trusted. A job is one attempt of a task; the next attempt uses
-the worktree that an interrupted attempt left.
+A fleet has the tasks of one output directory. Each run of the fleet works on tasks that are not
+done. A job is one attempt of a task; the next attempt, perhaps of a later run, uses the worktree
+that an interrupted attempt left.
+
+Our copy of the repository has no hooks, no submodules and no configuration but our own. Only a
+fetch also uses the user's configuration. Checking a revision out does not make its files trusted.
 """
 
 from __future__ import annotations
@@ -233,8 +236,9 @@ class Checkouts:
         except BaseException:
             await asyncio.to_thread(_remove, tree, git_dir)
             raise
-        made = _baseline(tree, repository, commit)
-        baseline = await asyncio.to_thread(made.set_up, git_dir / "index")
+        # `set_up` makes the baseline's git directory; its result has the digest of the index, too.
+        undigested = _baseline(tree, repository, commit)
+        baseline = await asyncio.to_thread(undigested.set_up, git_dir / "index")
         note = json.dumps(wanted | {"commit": commit, "administration": git_dir.name})
         _note_of(tree).write_text(note, encoding="utf-8")
         return Checkout(tree, commit, baseline, git_dir, left_over=False, lock=lock)
@@ -249,11 +253,12 @@ class Checkouts:
         last_run = ""
         with suppress(OSError, ValueError):
             last_run = read_regular(last_run_file, 1000).decode(errors="replace")
+        fetched = last_run == job.run_id  # an earlier job of this run fetched the repository
         revision, commit = job.revision or "HEAD", None
         # A commit never changes; a branch or a tag may have since an earlier run's fetch.
-        if _is_commit(revision) or last_run == job.run_id:
+        if fetched or _is_commit(revision):
             commit = await _resolve(repository, revision)
-        if commit is None and last_run != job.run_id:
+        if commit is None and not fetched:
             try:
                 await _fetch(repository, job.repository, _HEADS, _TAGS, _HEAD)
             except GitFailed:  # the remote's HEAD may name no branch; another fault fails again
@@ -343,6 +348,7 @@ async def _resolve(repository: Path, revision: str) -> str | None:
 
 
 async def _fetch(repository: Path, url: str, *refspecs: str) -> None:
+    """Fetch with the user's configuration, which may name a proxy or have the user's logins."""
     bare_url, login = without_login(url)
     arguments = (*_FETCH_OPTIONS, "--end-of-options", bare_url, *refspecs)
     await git("fetch", *arguments, env={"GIT_DIR": str(repository), **login}, user_config=True)

@@ -1,8 +1,9 @@
-"""PURE: changes of files as a person sees them, made from Codex's change and the look at the disk.
+"""PURE: changes of files as a person sees them.
 
-Approvals and items (`mapping.item_calls`) use them. A diff has whole texts if the file was read and
-the patch fits its text, forward or in reverse. Otherwise the diff has the patch. A hunk fits only
-at its own line numbers, line for line. Must not touch the disk.
+They are made from Codex's change and from looks at the disk: a `PathLook` says where a path led,
+and what was there. Approvals and items (`mapping.item_calls`) use them. A diff has whole texts if
+the file was read and the patch fits its text, forward or in reverse. Otherwise the diff has the
+patch. A hunk fits only at its own line numbers, line for line. Must not touch the disk.
 """
 
 from __future__ import annotations
@@ -99,7 +100,8 @@ class Change:
 
     @property
     def _removes_itself(self) -> bool:
-        """Return whether a move leads to the file's own place: Codex then removes the file."""
+        """Return whether a move leads to the file's own place: Codex then removes the file. A move
+        removes the entry `PathLook.place`, and writes to `PathLook.real`, where links lead."""
         source = self._looks.get(self._change.path, PathLook()).place or self._change.path
         target = self.target and (self._looks.get(self.target, PathLook()).real or self.target)
         return source == target
@@ -118,6 +120,8 @@ class Change:
                 look = self._looks.get(self._change.path, PathLook())  # no look: `exists` is False
                 if self.replaced is not None:
                     return "Replace"
+                # A file that is there but not replaced was written by Codex before the look: like a
+                # look with a problem, this does not show whether a file was there before.
                 return "Write" if look.problem or look.exists else "Create"
             case DeletePatchChangeKind():
                 return "Delete"
@@ -133,7 +137,9 @@ class Change:
                 assert_never(kind)
 
     def title_part(self, write: Callable[[str], str], *, mixed: bool) -> str:
-        """Return the file for a title; ``mixed``: the title has another verb than this change."""
+        """Return the file for a title. ``write`` writes the file's path, perhaps only its name; the
+        target of a move keeps its directories, because they may be all that changes. ``mixed``: the
+        title has another verb than this change."""
         path = self._change.path
         notes = _notes(self._looks, path, removed=bool(self._removed))
         if mixed and self.verb in _PARTICIPLES:
@@ -174,7 +180,7 @@ class Change:
                 return [_written_out(change, change.diff, "diff"), *self._notes_as_text()]
             case _:
                 assert_never(kind)
-        # The `FileDiff.text` of a patch that does not parse is written out already.
+        # If the patch does not parse, `_edit_diffs` has written it out as the `FileDiff.text`.
         if not any(isinstance(part, FileDiff) and part.text for part in diffs):
             text = change.diff
             if "\r" in text:  # ten times faster than a `replace` that finds nothing
@@ -217,28 +223,25 @@ class Change:
 
     def _edit_diffs(self) -> list[CallContent]:
         """Return the diffs of an edit or a move, and the old text of a file that is replaced."""
-        change, replaced, patch = self._change, self.replaced, patch_of(self._change)
-        texts = self._texts()
+        change, target, replaced = self._change, self.target, self.replaced
+        texts, patch = self._texts(), patch_of(change)
         before, after = texts or (None, None)
-        if replaced is not None and texts is not None and self.target is not None:
-            return [  # a move onto another file: an edit of that file, and a removal of the source
-                FileDiff(self.target, "modify", _text_within_limit(replaced), after),
-                FileDiff(change.path, "delete", before),
-            ]
         if self._removes_itself:
             return [] if before is None else [FileDiff(change.path, "delete", before)]
-        text = None
-        if texts is None and parse_hunks(patch) is None:
-            text = _written_out(change, patch, "diff")
-        if self.target is None:
-            return [FileDiff(change.path, "modify", before, after, patch, text=text)]
-        moved = FileDiff(
-            self.target, "move", before, after, patch, moved_from=change.path, text=text
-        )
         replaced_text = None if replaced is None else _text_within_limit(replaced)
+        if target is not None and replaced is not None and texts is not None:
+            return [  # a move onto another file: an edit of that file, and a removal of the source
+                FileDiff(target, "modify", replaced_text, after),
+                FileDiff(change.path, "delete", before),
+            ]
+        unreadable = texts is None and parse_hunks(patch) is None
+        text = _written_out(change, patch, "diff") if unreadable else None
+        if target is None:
+            return [FileDiff(change.path, "modify", before, after, patch, text=text)]
+        moved = FileDiff(target, "move", before, after, patch, moved_from=change.path, text=text)
         if replaced_text is None:
             return [moved]
-        heading = f"{shown_path(self.target)} is replaced. Its old text:"
+        heading = f"{shown_path(target)} is replaced. Its old text:"
         return [moved, code_content(replaced_text, heading=heading)]
 
     def _texts(self) -> tuple[str, str] | None:
@@ -309,7 +312,8 @@ def changes_title(
 
 
 def shown_path(path: str, limit: int | None = TITLE_LIMIT) -> str:
-    """Return a path as text; with a space, the path could look like a note, so it becomes code."""
+    """Return a path as text. A path with a space could look like a note, so it always becomes code.
+    Any other path becomes code only if Markdown would change it."""
     shown = visible(path) if limit is None else shortened(visible(path), limit)
     return code_span(shown) if " " in shown else as_code(shown)
 

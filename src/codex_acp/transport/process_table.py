@@ -138,6 +138,7 @@ def _run_ps(selection: list[str]) -> str:
 
     command = ["ps", *selection, "-o", "pid=,ppid=,pgid=,stat=,lstart="]
     try:
+        # Without PATH, `ps` is looked for in the directories of the system alone (os.defpath).
         done = subprocess.run(
             command, capture_output=True, timeout=_PS_SECONDS, check=False, env={"LC_ALL": "C"}
         )

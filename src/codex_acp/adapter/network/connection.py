@@ -78,6 +78,7 @@ class NetworkConnection:
         self.agent = agent
         self.client: Client = Client(registry.spawn)
         self.capability_meta: Json = {"keepSeconds": registry.limits.keep_seconds}
+        """See `AgentMethods`: the answer to ``initialize`` has these members."""
         self.disconnect: Callable[[str], None] = lambda _: None
         """Ends the connection with a reason; set by `Hub.serve`."""
         self._initialized = False
@@ -127,14 +128,16 @@ class NetworkConnection:
         return {**response, "sessions": mine}
 
     async def close_session(self, session_id: str) -> None:
-        """Close a session that this connection shows, or end its opening here."""
+        """Close a session that this connection shows. If this connection is opening the session,
+        cancel the opening first. Raises RpcError for other sessions."""
         was_opening = session_id in self._openings
-        self._openings.cancel(session_id)
-        if not was_opening:
-            self.shown_session(session_id)
+        if was_opening:
+            self._openings.cancel(session_id)
+        else:
+            self.shown_session(session_id)  # raises before the wait for the lock
         async with self._registry.exclusive(session_id):
             if was_opening and session_id not in self._registry.sessions:
-                return
+                return  # the opening was cancelled, or failed, so that nothing is open
             session = self.shown_session(session_id)  # another connection may have taken it over
             try:
                 await session.agent.close_session(session_id)
@@ -169,12 +172,12 @@ class NetworkConnection:
 
     async def unarchive_session(self, session_id: str) -> None:
         self._must_own(session_id)
-        await self._agent_or_own(session_id).unarchive_session(session_id)
+        await self._agent_or_default(session_id).unarchive_session(session_id)
 
     async def session_state(self, session_id: str) -> StateChanged | None:
         """Return the state of a session that is open on any connection; None if it is not open."""
         self._must_own(session_id, or_sub_agent=True)
-        return await self._agent_or_own(session_id).session_state(session_id)
+        return await self._agent_or_default(session_id).session_state(session_id)
 
     async def set_title(self, session_id: str, title: str) -> Json:
         self._must_own(session_id)
@@ -208,8 +211,9 @@ class NetworkConnection:
         undo: Callable[[str], Awaitable[None]],
         session_id: str | None = None,
     ) -> Json:
-        """Open a session with ``open_it``; return its answer, which has the ``session_id`` of a new
-        session. Raises RpcError after ``undo``, if the session's owner cannot be recorded."""
+        """Open a session with ``open_it``, record the session's owner, and return the answer of
+        ``open_it``. ``session_id`` is None for a new session, whose id the answer has. If the owner
+        cannot be recorded, calls ``undo`` with the session's id, and raises RpcError."""
         outlives = self._registry.limits.keep_seconds > 0
         owner = self._token.owner
         async with self._registry.reserve_place(owner):
@@ -246,7 +250,9 @@ class NetworkConnection:
                 agent = self.agent
                 reopen = agent.load_session if history else agent.resume_session
                 return await self._open(partial(reopen, request), agent.close_session, session_id)
-        raise closed_meanwhile(session_id)  # which has cancelled the block
+        # Only a cancelled block comes here: its scope, which `close_session` or `_end_session`
+        # cancelled, swallows the cancellation.
+        raise closed_meanwhile(session_id)
 
     async def _take_over(
         self, session: NetworkSession, request: ResumeSession, *, history: bool
@@ -256,6 +262,7 @@ class NetworkConnection:
             with session.taken_over(self.client):
                 if session.busy:
                     return await self._show_busy(session, history=history)
+                # Kept events that no client has had. They come after the history, which is older.
                 unsent_events = session.reopen_for(self.client, history=history)
                 agent = session.agent
                 reopen = agent.load_session if history else agent.resume_session
@@ -265,6 +272,8 @@ class NetworkConnection:
                 self._register(session.session_id, session)
                 return answer
         finally:
+            # If the block fails, `taken_over` shows the session to the earlier client again. None:
+            # that client has left, there was none, or this connection's client has left.
             if session.client is None:
                 self._registry.schedule_end(session)
 
@@ -276,7 +285,9 @@ class NetworkConnection:
         if history and opened is not None:
             history_end = session.begin_history(self.client)
             codex = opened.codex
-            if codex.closed:  # no prompt has moved the session since: a plan is under review
+            if codex.closed:
+                # Codex ended while the client is asked about a plan, which keeps the session busy.
+                # Only the next prompt moves the session to a new Codex: read the history there.
                 codex = await session.agent.opener.codex()
             await replay_history(
                 codex, session_id, self.client, result=None, running_turn_id=None,
@@ -307,14 +318,15 @@ class NetworkConnection:
             raise _shown_elsewhere(session_id)
         return session
 
-    def _agent_or_own(self, session_id: str) -> CodexAgent:
-        """Return the agent on which a session is open; this connection's agent if none has it."""
+    def _agent_or_default(self, session_id: str) -> CodexAgent:
+        """Return the agent on which a session is open; the default is this connection's agent."""
         return self._registry.agent_of(session_id) or self.agent
 
     # A client that lags
 
     def _watch_outflow(self, full: bool) -> None:
-        """Watch a client whose queue of updates is full. Others use Codex, so Codex goes on."""
+        """Watch the client while its queue of updates is ``full``. A full queue does not pause
+        Codex, because other clients use the same Codex."""
         if self._stall_timer is not None:
             self._stall_timer.cancel()
             self._stall_timer = None
@@ -355,7 +367,8 @@ class Hub:
 
     ``new_app_server`` makes an app-server, which starts when it is needed; if ``shared``, all
     connections use one. ``spawn`` runs tasks that outlive connections. ``versions`` are the
-    versions of ACP that are offered. Each `CodexAgent` gets ``when_loaded``."""
+    versions of ACP that are offered. ``when_loaded`` is for `CodexAgent`: each agent calls the
+    function once, when a session is open and the modules of a prompt are loaded."""
 
     def __init__(
         self,

@@ -22,7 +22,10 @@ its own (``/review``); or not at all, because the adapter answers it (a slash co
 Timer: TypeAlias = Literal[
     "cancel", "clean_up", "free", "answer", "silence", "stopped", "look_up", "steer"
 ]
-"""Timers of a session; `driver.Timings` says which wait each of them limits."""
+"""Timers of a session. ``free`` bounds the wait for the end of a stale turn, after which the thread
+is free for the next turn. ``silence`` runs out when Codex has sent nothing of the thread for long.
+``stopped`` gives the turn a moment to end once the thread seems idle. `driver.Timings` says which
+wait each timer limits."""
 
 
 # Events: the client.
@@ -367,7 +370,8 @@ class Show:
 
 @record(frozen=True)
 class Insert:
-    """Report to the caller's ``on_accepted`` that Codex, or the adapter, took the prompt."""
+    """Report that Codex, or the adapter, took the prompt into the session's conversation: call the
+    prompt's ``on_accepted``."""
 
     prompt: str
 
@@ -402,20 +406,24 @@ class RefuseToJoin:
 
 @record(frozen=True)
 class AskTurn:
-    """Let the host prepare the next turn: note the token usage, and forget the last plan."""
+    """Let the session (`driver.PromptHost`) prepare the turn for which Codex is asked: note the
+    tokens used so far, and forget the last plan."""
 
 
 @record(frozen=True)
 class EndReview:
-    """Record how the question about a plan ended; ``approved`` None: the question is withdrawn.
-    Without a yes, end the plan's tool call."""
+    """End the review of a plan, which is the question to the person (not ``/review``): record the
+    answer. ``approved`` None: the question is withdrawn. Without a yes, end the plan's tool call.
+    """
 
     approved: bool | None
 
 
 @record(frozen=True)
 class EndPlan:
-    """End the tool call of an approved plan. ``begun``: its turn begins; None: it was cancelled."""
+    """End the tool call of an approved plan. ``begun`` True: the turn that carries the plan out is
+    asked for; None: the prompt was cancelled before; False: the prompt ended before in another way,
+    for example because the plan's message could not be prepared."""
 
     begun: bool | None
 
@@ -435,7 +443,8 @@ class ShowActivity:
 
 @record(frozen=True)
 class EndTurn:
-    """Send the remaining updates of a turn, before its prompts are answered."""
+    """Send the remaining updates of a turn, before its prompts are answered. ``turn`` None: the
+    turn ended before Codex named it, for example because Codex refused to begin it."""
 
     turn: str | None
     end: PromptEnd

@@ -194,7 +194,7 @@ class SessionRecorder:
     def __exit__(self, *_exc: object) -> None:
         """Stop recording, and close the file."""
         driver.taps.remove(self.write_step)
-        if self._lines.close(CLOSE_SECONDS):
+        if self._lines.close(CLOSE_SECONDS):  # else the thread of `LineWriter` still uses the file
             os.close(self._fd)
 
     def write_step(

@@ -63,7 +63,8 @@ def archived_session(session_id: str, error: RpcError) -> RpcError:
 
 
 def never_stored(session_id: str, error: RpcError) -> RpcError:
-    """Return the error for an open session whose thread was not stored when Codex ended."""
+    """Return the error for an open session whose thread was not stored when Codex ended. ``error``
+    is the error of `unknown_session`, whose data have the session's id."""
     message = (
         f"Codex has ended, and has nothing of the session {session_id!r}: it had no first prompt, "
         "or was deleted; start a new session"
@@ -73,6 +74,7 @@ def never_stored(session_id: str, error: RpcError) -> RpcError:
 
 def open_elsewhere(session_id: str, writer: Writer | None) -> RpcError:
     """Return the error for a session that another program has open and does not hand over."""
+    # `Writer.__str__` names the process, its id and its parent, so that a person finds it.
     holder = "another program" if writer is None else str(writer)
     message = (
         f"the session {session_id!r} is open in {holder}, and Codex lets one process write it; "
@@ -145,10 +147,10 @@ async def may_exist(codex: AppServerConnection, session_id: str) -> bool:
 async def explain_refusal(
     codex: AppServerConnection, session_id: str, error: RpcError
 ) -> dict[str, JsonValue] | None:
-    """Raise the reason why Codex refused a thread with ``error``.
+    """Look for the reason why Codex refused a thread with ``error``.
 
-    Raises RpcError -32002 if Codex has no such thread, -32600 if the thread is in the archive;
-    else returns the thread, or None if Codex does not answer.
+    Raises RpcError -32002 if Codex has no such thread, -32600 if the thread is in the archive.
+    Returns the thread if the refusal has another reason; None if Codex does not answer.
     """
     from codex_acp.mapping.session import is_archived  # loads a model; rarely needed
 

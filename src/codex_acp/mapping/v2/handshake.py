@@ -73,8 +73,8 @@ def params_in_v1(params: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
 def initialize_result(
     params: Mapping[str, JsonValue], ways: LoginWays, agent_meta: Mapping[str, JsonValue]
 ) -> dict[str, JsonValue]:
-    """Return the answer to ``initialize``; ``params`` come from `params_in_v1`, ``agent_meta`` from
-    the agent."""
+    """Return the answer to ``initialize``. ``params`` come from `params_in_v1`. ``agent_meta`` is
+    `AgentMethods.capability_meta`: members for the ``_meta`` of the capabilities."""
     methods = auth_methods(params.get("clientCapabilities"), ways)
     for method in methods:
         method["methodId"] = method.pop("id")
