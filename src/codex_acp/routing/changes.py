@@ -319,7 +319,8 @@ def shown_path(path: str, limit: int | None = TITLE_LIMIT) -> str:
 
 
 def leads_to(looks: Looks, path: str, *, removed: bool = False) -> str | None:
-    """Return where links in a path lead; None if they lead to the path as named, or if unknown."""
+    """Return where links in a path lead; None if they lead to the path as named, or if unknown.
+    ``removed``: the change removes the path."""
     look = looks.get(path)
     if look is None or look.problem:
         return None

@@ -78,7 +78,7 @@ class NetworkConnection:
         self.agent = agent
         self.client: Client = Client(registry.spawn)
         self.capability_meta: Json = {"keepSeconds": registry.limits.keep_seconds}
-        """See `AgentMethods`: the answer to ``initialize`` has these members."""
+        """Members for the answer to ``initialize``, as `AgentMethods` says."""
         self.disconnect: Callable[[str], None] = lambda _: None
         """Ends the connection with a reason; set by `Hub.serve`."""
         self._initialized = False
