@@ -48,8 +48,8 @@ class Command(NamedTuple):
     """Arguments that may follow the command, for the program's usage."""
     parser: Callable[[], argparse.ArgumentParser]
     run: Callable[[argparse.Namespace], int]
-    """Gets the parsed arguments; returns the exit code. Not called for ``serve`` and ``login``,
-    whose arguments the function `run` handles."""
+    """Gets the parsed arguments; returns the exit code. The module's `run` starts ``serve`` and
+    ``login`` itself, and does not call the functions of these two."""
 
 
 def run(argv: Sequence[str]) -> int:

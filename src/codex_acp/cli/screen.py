@@ -238,6 +238,8 @@ class TextOutput:
         self._beside_questions = beside_questions
         self.verbose = verbose
         self.frame: Frame = Frame(err)
+        """Draws questions, shows their mark in other text as a code, and knows if ``err`` has
+        colours."""
         self.no_question: asyncio.Event = asyncio.Event()
         """Set while no question is open."""
         self.no_question.set()
@@ -413,10 +415,11 @@ class TextOutput:
             self.say(row)
 
     def write_line(self, line: Line, mark_style: Style = "") -> None:
-        """Write an agent's text, broken between words for a terminal."""
-        mark = line.prefix.rstrip(" ")
-        prefix = self._styled(mark, mark_style) + line.prefix[len(mark) :]
-        # Replace the mark before wrapping, because its code is wider.
+        """Write an agent's text, broken between words for a terminal. ``mark_style`` is for the
+        prefix of the line."""
+        sign = line.prefix.rstrip(" ")
+        prefix = self._styled(sign, mark_style) + line.prefix[len(sign) :]
+        # Replace the mark of questions before wrapping, because the code of the mark is wider.
         rows = [self.frame.without_mark(visible(text)) for text in line.text.split("\n")]
         further_prefix = prefix
         if self._err.isatty():
@@ -509,7 +512,8 @@ class TextOutput:
             self._running[call_id] = call  # also if the agent says that an ended call runs again
             return
         self._running.pop(call_id, None)
-        # A second end of a call only counts while the call waits for the prompt's end.
+        # A call that ended after the cancel is shown when the prompt ends, as it ended last. Any
+        # other call is shown when it first ends.
         if call_id in self._ended_after_cancel:
             self._ended_after_cancel[call_id] = call
         if call_id in self._ended:
@@ -554,7 +558,8 @@ class TextOutput:
 
     def _words_of_live_line(self) -> str:
         if self._message_is_open and self._markdown is not None:
-            return self.frame.without_mark(visible(self._markdown.tail)) or self._working
+            newest_words = self._markdown.tail  # of a block that is not complete, so not shown yet
+            return self.frame.without_mark(visible(newest_words)) or self._working
         running = list(self._running.values())
         if not running:
             return self._working
@@ -687,8 +692,11 @@ def describe_error(error: Exception, agent: str, *, ours: bool = False) -> str:
         # The reason `AGENT_LOST` is a word for programs.
         detail = "" if error.data == {"reason": AGENT_LOST} else _text_of(error.data)
         # Without data, ``detail`` is empty, and so a part of any message.
-        if detail not in text and not _repeats(text, error.data):
-            text = detail if text in detail else f"{text}: {shortened(detail, DETAIL_LIMIT)}"
+        has_detail = detail in text or _repeats(text, error.data)
+        if not has_detail and text in detail:
+            text = detail
+        elif not has_detail:
+            text = f"{text}: {shortened(detail, DETAIL_LIMIT)}"
         if ours:
             return text
         has_no_reason = error.code == INTERNAL_ERROR and not error.data

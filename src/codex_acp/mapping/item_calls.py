@@ -44,9 +44,9 @@ def call_of(
     state: SessionState, item: ToolItem, phase: Phase, streamed: str | None = None
 ) -> ToolCallAnnounced:
     """Return the tool call of an item; ``streamed`` is the output of a command whose item has none.
-    Reads only the inputs of ``state`` and the looks of open calls. Only an item that is over shows
-    raw output, because no later update could remove raw output."""
-    shown = shown_status(None, phase)  # for the kinds of items without a status
+    Of ``state``, reads only the fields that the caller sets, and the looks of open calls. Only an
+    item that is over shows raw output, because no later update could remove raw output."""
+    shown = shown_status(None, phase)  # status of the call, and a line about it, by the phase alone
     match item:
         case models.CommandExecutionThreadItem():
             call = _command_call(item, phase, state, streamed)
@@ -115,7 +115,7 @@ def _call(
 
 
 def looks_for_call(state: SessionState, call_id: str) -> Looks:
-    """Return the looks of this step; a look from the start of the call's item takes precedence."""
+    """Return `SessionState.looks`; a look from the start of the call's item takes precedence."""
     open_call = state.open_calls.get(call_id)
     return state.looks if open_call is None else {**state.looks, **open_call.looks}
 
@@ -361,9 +361,9 @@ def file_changes(item: models.FileChangeThreadItem, looks: Looks) -> list[Change
 
 
 def wanted_looks(params: object, roots: Collection[str]) -> Mapping[str, bool]:
-    """Map each path to look at before ``params`` are shown to whether the file's text is needed.
-    ``params`` are an item, or the params of a notification. ``roots`` are the directories of the
-    session, which need no look."""
+    """Return the paths to look at before ``params`` are shown: path → whether the file's text is
+    needed. ``params`` are an item, or the params of a notification. ``roots`` are the directories
+    of the session, which need no look."""
     match params:
         case models.ItemStartedNotification(item=models.CommandExecutionThreadItem(cwd=cwd)):
             return {} if cwd in roots else {cwd: False}
@@ -375,7 +375,8 @@ def wanted_looks(params: object, roots: Collection[str]) -> Mapping[str, bool]:
 
 
 def wanted_of_changes(changes: Sequence[models.FileUpdateChange]) -> dict[str, bool]:
-    """Map each path of the changes to whether its text is needed; a deletion has the text."""
+    """Return the paths of the changes: path → whether the file's text is needed. The change of a
+    deleted file already has the text."""
     wanted = {
         change.path: not isinstance(change.kind, models.DeletePatchChangeKind) for change in changes
     }

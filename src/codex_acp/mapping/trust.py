@@ -59,6 +59,8 @@ def programs_question(
         else f"- {_code(program.file)} can name any program: {visible(program.value)}"
         for program in programs
     ]
+    # The person agrees to the listed names and commands, not to the content of the programs' files,
+    # which may change later.
     content = [
         TextBlock(
             "Codex looks at this directory with git, outside of any sandbox. The configuration "

@@ -1,8 +1,8 @@
 """PURE: an approval as a person sees it: a complete tool call, and the options to choose from.
 
-The tool call shows the action that will run (contract 3.8). Commands and arguments come from
-Codex's own request or item; an MCP server's text is marked as the server's. Every character that
-could deceive is made visible, and a note says where a text was cut.
+The tool call shows the action that will run (docs/contract.md, 3.8). Commands and arguments come
+from Codex's own request or item; an MCP server's text is marked as the server's. Every character
+that could deceive is made visible, and a note says where a text was cut.
 """
 
 from __future__ import annotations
@@ -78,11 +78,12 @@ class PermissionChoice(NamedTuple):
 def choices(
     offered: grants.OfferedGrants, approval: classes.ApprovalRequest, token: str
 ) -> tuple[PermissionChoice, ...]:
-    """Return the options of one ledger entry: grants, the plain rejection, lasting rejections.
+    """Return the options of an approval: grants, the plain rejection, lasting rejections.
 
-    Option ids begin with the entry's ``token``: no two entries have an option id in common. The
-    plain rejection comes before the lasting ones, because some clients take the first option whose
-    kind rejects. An action that is not shown in full cannot be allowed.
+    Option ids begin with ``token``. Each entry of `routing.ledger` has another token, so no two
+    approvals have an option id in common. The plain rejection comes before the lasting rejections,
+    because some clients take the first option whose kind rejects. An action that is not shown in
+    full cannot be allowed.
     """
     parts = [part.text for part in _parts_of_action(approval)]
     if isinstance(approval, classes.FileChangeApproval):
@@ -128,6 +129,7 @@ def _label(grant: grants.Grant, approval: classes.ApprovalRequest) -> str:
 def _reach(approval: classes.ApprovalRequest) -> str:
     """Return the actions that a grant for the session, or for good, allows."""
     match approval:
+        # Codex asks about a call of an MCP tool in a newer or in an older way.
         case classes.McpToolApproval(item=call) | classes.McpToolQuestion(item=call):
             return f"every call of {inline(f'{server_of(call)}/{call.tool}', None)}, any arguments"
         case classes.CommandApproval(request=request) if request.params.network_approval_context:
@@ -163,7 +165,7 @@ def permission_call(
     """Return the permission request's tool call. ``sub_agent`` is the thread id of the sub-agent
     that asks, if one does. The content of a file change is left out: the client keeps the diffs
     that were announced with the item. An action on another machine has the kind ``other``: a client
-    that decides by the kind means this machine."""
+    that allows, say, every ``edit`` allows edits on this machine alone. Locations have no line."""
     title, kind = _title(approval, looks)
     where = other_environment(approval)
     if where is not None:

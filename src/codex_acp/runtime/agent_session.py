@@ -119,7 +119,7 @@ class AgentSession:
 
 
 Settings: TypeAlias = "tuple[types.SessionConfigOption, ...]"
-"""All options of a session, as the agent sends them (not as `Setting`), in its order."""
+"""All config options of a session, in the agent's types and order. `Setting` reads one of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -570,8 +570,10 @@ async def ask_to_open(
         return await process.ask(method, shielded(opening))
     except (AnswerTimeout, asyncio.CancelledError):
         if request_id is None or not process.features.close_session:
-            opening.cancel()  # also sends ``$/cancel_request``; nobody waits for a late session
+            # Nobody can close a late session. The cancelled call sends ``$/cancel_request``.
+            opening.cancel()
             raise
+        # The call goes on: a late answer names the session to close. Only the request is cancelled.
         if not opening.done():
             params = encode_json({"requestId": request_id})
             process.client.connection.notify("$/cancel_request", params)

@@ -74,10 +74,10 @@ async def replay_history(
     """Send all items of the thread and its title; return the mapping's state of the running turn
     (``running_turn_id`` None: no turn runs), or a new one. Each turn has a state of its own.
 
-    ``result`` is the result of ``thread/resume``. ``has_turn`` is given for a session that is open
-    over the network: it returns whether the session's journal has a turn's events; then only the
-    turn's user messages are shown. Raises TransportError if Codex or the client is gone, RpcError
-    -32002 if the thread was deleted meanwhile.
+    ``result`` is the result of ``thread/resume``. ``has_turn`` is given if the session is already
+    open over the network. It returns whether the session's journal has the events of a turn. Of a
+    turn in the journal, only the user messages are sent. Raises TransportError if Codex or the
+    client is gone, RpcError -32002 if the thread was deleted meanwhile.
     """
     outflow, features = client.outflow, client.features
     shown_turn_id, state = "", SessionState(features)
@@ -92,7 +92,9 @@ async def replay_history(
         if turn_id != shown_turn_id:
             shown_turn_id, state = turn_id, SessionState(features)
         in_journal = has_turn is not None and has_turn(turn_id)
-        if features.subagents or not in_journal:  # lines need a tool call that was sent
+        # Without the feature, a sub-agent's history is shown as lines of the sub-agent's tool call,
+        # and the tool calls of a turn in the journal are not sent here.
+        if features.subagents or not in_journal:
             sub_agents.learn(session_id, item)
         for event in show_history_item(state, item, turn_running=turn_id == running_turn_id):
             if isinstance(event, UserMessage) or not in_journal:
@@ -102,6 +104,7 @@ async def replay_history(
     missing = await read_history(codex, session_id, show, outflow.wait_drained, newest)
     await sub_agents.show(codex)
     if missing is not None:
+        # With `has_turn`, the session is already open, and stays open without its history.
         if has_turn is None and not await may_exist(codex, session_id):
             raise deleted_meanwhile(session_id)
         send(make_notice(missing))
@@ -263,14 +266,14 @@ async def read_history(
     Codex becomes part of the text.
     """
     why = "Codex gave no reason"
+    # The first function that can read a page of this thread also reads the further pages.
     for read_page in (_items, _turns, _whole):
         try:
             page = await read_page(codex, thread_id, None)
+            break
         except PeerError as error:
             why = _reason(error)
             logger.info("%s of thread %s: %s", read_page.__name__, thread_id, why)
-        else:
-            break
     else:
         return f"The history of this session could not be read and is not shown: {why}"
     last = await _newest_item(codex, thread_id, newest) if read_page is _items else None

@@ -103,6 +103,7 @@ class Items:
         elif isinstance(event, notifications.TurnStartedEvent):
             self._start_turn(event.params.thread_id, event.params.turn)
         elif isinstance(event, notifications.TurnCompletedEvent):
+            # The end of the outer turn also ends the turn within it.
             if self.is_running(event.params.thread_id, event.params.turn.id):
                 self._end_turn(event.params.thread_id)
             self._ended[event.params.turn.id] = None
@@ -121,7 +122,8 @@ class Items:
             # This parent replaces one that an item named. If it would close a circle, cut there.
             lineage = [thread.parent_thread_id, *self.ancestors_of(thread.parent_thread_id)]
             if thread.id in lineage[1:]:
-                del self._parents[lineage[lineage.index(thread.id) - 1]]
+                child = lineage[lineage.index(thread.id) - 1]  # whose parent is this thread
+                del self._parents[child]
             self._parents.pop(thread.id, None)
             self._set_parent(thread.parent_thread_id, thread.id)
         for turn in thread.turns:
@@ -139,15 +141,17 @@ class Items:
             return  # no approval of the item could be granted, and no turn end would remove it
         key = thread_id, id_of(item)
         running = self._items.setdefault(key, RunningItem(thread_id, turn_id, item))
-        before, earlier = running.item, self._running_on.get(key)
+        earlier = self._running_on.get(key)
         if earlier is not None and (earlier.shared or not _same_command(earlier.item, item)):
             running.shared = True
-        # Items of other types report their start more than once.
-        if isinstance(before, models.McpToolCallThreadItem) and not same_call(before, item):
-            running.shared = True
-        if isinstance(before, models.CommandExecutionThreadItem) and not _same_command(
-            before, item
-        ):
+        match running.item:
+            case models.McpToolCallThreadItem() as call:
+                is_same = same_call(call, item)
+            case models.CommandExecutionThreadItem() as command:
+                is_same = _same_command(command, item)
+            case _:  # Codex may report the start of the same item more than once, with other fields
+                is_same = True
+        if not is_same:
             running.shared = True
         running.item = item
 
@@ -303,7 +307,7 @@ class PathLook(NamedTuple):
     real: str = ""
     """`place`, followed if it is a link: the file that is read and written."""
     named: str = ""
-    """The path with only those links followed that lead to the session's directories."""
+    """The path; if it begins with a session's directory, with that directory's real path."""
     exists: bool = False
     """Whether anything is at `real`."""
     size: int = 0

@@ -62,17 +62,22 @@ class AnswerBound:
         return self._silent_since == self.reads
 
     async def wait(self, method: str, call: Awaitable[JsonValue]) -> JsonValue:
-        """Await a call and return its result. Raises NotAnswered if the reply comes too late."""
+        """Await a call and return its result. Raises NotAnswered if the reply comes too late.
+
+        One timer runs at a time, first for `check`, which gives up a short call. For a long call,
+        `check` sends `PRESENCE` and starts a timer for `give_up`. A reply to `PRESENCE` starts a
+        timer for `check` instead.
+        """
         loop, reads = asyncio.get_running_loop(), self.reads
         seconds = self.times.silent if self._is_silent else self.times.reply
-        presence_id: int | None = None
+        timeout = asyncio.timeout(None)
         timer: asyncio.TimerHandle
+        presence_id: int | None = None  # of the unanswered request `PRESENCE`
 
         def give_up() -> None:
             timeout.reschedule(loop.time())
 
         def check() -> None:
-            """Give up a short call; for a long one, find out whether the server still answers."""
             nonlocal timer, presence_id
             if method not in MAY_TAKE_LONG or self._is_silent:
                 give_up()
@@ -88,7 +93,7 @@ class AnswerBound:
             timer = loop.call_later(self.times.reply, check)
 
         try:
-            async with asyncio.timeout(None) as timeout:
+            async with timeout:
                 timer = loop.call_later(seconds, check)
                 try:
                     return await call

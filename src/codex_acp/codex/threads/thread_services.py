@@ -110,7 +110,7 @@ class ThreadServices(NotificationSink):
         self._errors: LastOnes[str, JsonObject] = LastOnes(MAX_PLACES)
         """Thread → params of the last final ``error`` since a turn of the thread ended."""
         self.ended_by_older_error: LastOnes[str, None] = LastOnes(MAX_PLACES)
-        """Turns that ended with the error of an older turn, which failed before its start."""
+        """Ids of turns that Codex reported as failed, but with the error of an earlier turn."""
         self.hand_over: HandOver = HandOver(client)
         client.subscribe_all(self)
 
@@ -175,12 +175,14 @@ class ThreadServices(NotificationSink):
         if policy is not None:
             self.client.must_be_usable(policy)
         tools = several("tools", tools)
-        if self.client.believes_worktrees:
+        if self.client.believes_worktrees:  # an old Codex, which trusts a false worktree
             cwd = await self._cwd(params)
             config_read = await self.client.call_raw("config/read", read_params(cwd))
             params = without_false_worktree(dict(params), cwd, config_read)
         if "threadId" in params:  # Codex runs git when it resumes or forks a thread
+            # Settings are at ``config`` in these params, as in an answer to ``config/read``.
             await self._check_git_programs(await self._cwd(params), dict(params))
+        # Not settled: the thread gets the settings ``restore`` before `thread_settled`.
         open_thread = partial(self.client.call_raw, method, dict(params), settled=False)
         try:
             answer = await open_thread()
@@ -231,7 +233,7 @@ class ThreadServices(NotificationSink):
             from codex_acp.codex.threads.results import TurnRecord
             from codex_acp.codex.threads.turn_errors import ThreadClosed
 
-            raise ThreadClosed(TurnRecord(thread_id).result(""))
+            raise ThreadClosed(TurnRecord(thread_id).result(""))  # the result of no turn
         if await login_is_missing(self.client):
             thread = await self.client.call_raw("thread/read", {"threadId": thread_id})
             configured = await self.client.call_raw("config/read", {})
@@ -295,8 +297,8 @@ class ThreadServices(NotificationSink):
 
 @contextmanager
 def naming(method: str) -> Iterator[None]:
-    """Let an error about a missing thread name the program's own call, ``method``, and say what to
-    do."""
+    """Within the block, raise an error about a missing thread as the error of ``method``, the
+    program's own call, with advice."""
     try:
         yield
     except ErrorReply as error:
@@ -371,7 +373,8 @@ class HandOver:
         known.stored = known.stored or method != "thread/start"
         known.handed_over = False
         self._known[thread_id] = known
-        for turn in self.turns:  # the thread was closed before the turn that begins now
+        # A turn without an id begins only now: the earlier end of the thread did not end this turn.
+        for turn in self.turns:
             if turn.thread_id == thread_id and turn.turn_id is None:
                 turn.closed = False
         if self._listening is None:
@@ -459,7 +462,7 @@ class HandOver:
                 sub_agents = await self._idle_sub_agents(thread_id)
                 if sub_agents is None or self._running_turns(thread_id):
                     return "busy"
-                known.handed_over = True
+                known.handed_over = True  # also if `let_go` fails: the next turn reopens the thread
                 client = asker.client
                 logger.info("thread %s goes on in %r until its next turn here", thread_id, client)
                 for each in (*sub_agents, thread_id):
