@@ -149,7 +149,7 @@ class Items:
                 is_same = same_call(call, item)
             case models.CommandExecutionThreadItem() as command:
                 is_same = _same_command(command, item)
-            case _:  # Codex may report the start of the same item more than once, with other fields
+            case _:  # Codex reports the start of the same item more than once
                 is_same = True
         if not is_same:
             running.shared = True
