@@ -150,7 +150,8 @@ async def test_a_patch_shows_whole_files_before_and_after() -> None:
     diffs = {Path(d["path"]): (d["oldText"], d["newText"]) for d in shown}
     assert diffs == expected
     (moved,) = [d["content"]["text"] for d in call["content"] if d["type"] == "content"]
-    assert moved == f"`{root / 'b.txt'}` moves to `{root / 'sub' / 'c.txt'}`"
+    # A path with an underscore, as the folder's random name may have one, is shown as code.
+    assert moved.replace("`", "") == f"{root / 'b.txt'} moves to {root / 'sub' / 'c.txt'}"
     assert call["status"] == "completed"
     assert call["title"].startswith("Change 4 files: ")
     assert {(Path(place["path"]).name, place.get("line")) for place in call["locations"]} == {

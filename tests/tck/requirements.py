@@ -31,10 +31,10 @@ NOT_HERE: Final = {
         "JSON-RPC batches were in a draft of v2; the schema and the SDK have none: see below"
     ),
     "AUTH-003, -004, -203, -204, -207": (
-        "they need real credentials, or throw a login away: tests/e2e/test_login.py tests them"
+        "these ids need real credentials, or delete a login; tests/e2e/test_login.py tests them"
     ),
     "PERM-201, PATCH-204 to -209, ENUM-203": (
-        "tool calls and permissions, which the kit cannot make every agent show: "
+        "the kit cannot make every agent show tool calls and permissions; "
         "tests/e2e/test_v2_sessions.py and tests/e2e_contract test them for this agent"
     ),
     "INFO-*, STDERR-001, MCP-201, MCP-202, CANCEL-204, EXT-203": (
@@ -202,7 +202,7 @@ def _history_before_the_answer(world: World) -> None:
         assert agent.updates(session, agent.quiet()) == []
 
 
-@row("a replayed prompt keeps its message id, and a chunk comes after its whole message",
+@row("a replayed prompt keeps its message id, and chunks come after the whole message",
      v2="RESUME-204 RESUME-205")  # fmt: skip
 def _replay(world: World) -> None:
     with world.agent() as agent:
