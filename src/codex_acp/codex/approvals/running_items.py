@@ -141,17 +141,15 @@ class Items:
             return  # no approval of the item could be granted, and no turn end would remove it
         key = thread_id, id_of(item)
         running = self._items.setdefault(key, RunningItem(thread_id, turn_id, item))
-        earlier = self._running_on.get(key)
+        before, earlier = running.item, self._running_on.get(key)
         if earlier is not None and (earlier.shared or not _same_command(earlier.item, item)):
             running.shared = True
-        match running.item:
-            case models.McpToolCallThreadItem() as call:
-                is_same = same_call(call, item)
-            case models.CommandExecutionThreadItem() as command:
-                is_same = _same_command(command, item)
-            case _:  # Codex reports the start of the same item more than once
-                is_same = True
-        if not is_same:
+        # Codex reports the start of items of other types more than once.
+        if isinstance(before, models.McpToolCallThreadItem) and not same_call(before, item):
+            running.shared = True
+        if isinstance(before, models.CommandExecutionThreadItem) and not _same_command(
+            before, item
+        ):
             running.shared = True
         running.item = item
 
