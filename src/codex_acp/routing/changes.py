@@ -20,6 +20,8 @@ from codex_acp.codex._generated.models import (
 from codex_acp.codex.approvals.running_items import (
     LOOK_ELSEWHERE,
     PathLook,
+    entry_of,
+    file_of,
     move_target,
     removed_paths,
 )
@@ -102,9 +104,9 @@ class Change:
     def _removes_itself(self) -> bool:
         """Return whether a move leads to the file's own place: Codex then removes the file. A move
         removes the entry `PathLook.place`, and writes to `PathLook.real`, where links lead."""
-        source = self._looks.get(self._change.path, PathLook()).place or self._change.path
-        target = self.target and (self._looks.get(self.target, PathLook()).real or self.target)
-        return source == target
+        if self.target is None:
+            return False
+        return entry_of(self._looks, self._change.path) == file_of(self._looks, self.target)
 
     @property
     def _is_elsewhere(self) -> bool:

@@ -35,6 +35,8 @@ from codex_acp.codex.approvals.running_items import (
     LOOK_ELSEWHERE,
     NOT_IN_TIME,
     PathLook,
+    entry_of,
+    file_of,
     id_of,
     move_target,
     same_call,
@@ -237,9 +239,9 @@ def unshowable(approval: ApprovalRequest, looks: Mapping[str, PathLook]) -> str 
     found: set[str] = set()
     for change in changes:
         named = [path for path in (change.path, move_target(change)) if path is not None]
-        places = {looks.get(path, PathLook()).place or path for path in named}
+        places = {entry_of(looks, path) for path in named}
         if not isinstance(change.kind, models.DeletePatchChangeKind):
-            places |= {looks.get(path, PathLook()).real or path for path in named}
+            places |= {file_of(looks, path) for path in named}
         if both := found & places:
             return (
                 f"several of its changes meet in {min(both)}, in an order that Codex does not say"

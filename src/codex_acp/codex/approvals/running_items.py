@@ -331,6 +331,16 @@ LOOK_ELSEWHERE: Final = PathLook(problem="not looked at: it may be on another ma
 """The look at a path of an action that may not be on this machine: the disk here says nothing."""
 
 
+def entry_of(looks: Mapping[str, PathLook], path: str) -> str:
+    """Return the `PathLook.place` of a path; the path if nobody has looked at it."""
+    return looks.get(path, PathLook()).place or path
+
+
+def file_of(looks: Mapping[str, PathLook], path: str) -> str:
+    """Return the `PathLook.real` of a path; the path if nobody has looked at it."""
+    return looks.get(path, PathLook()).real or path
+
+
 def created_paths(changes: Sequence[models.FileUpdateChange]) -> list[str]:
     """Return the paths at which the changes make a file, and replace one that exists."""
     added = [each.path for each in changes if isinstance(each.kind, models.AddPatchChangeKind)]
